@@ -65,18 +65,14 @@ def shared(tmp_path_factory):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _kernel_is_compiled(shared):
+def _kernel_is_compiled():
     """The kernel that all scans of the CPU engine go through takes a quarter of a minute to compile. The first process of a run
-    does it for all.
+    does it for the others, and for the commands that tests start and wait for.
     """
+    from upsweep.cpu.code import address
+    from upsweep.cpu.units import kernel
 
-    def compiled():
-        from upsweep.cpu.code import address
-        from upsweep.cpu.units import kernel
-
-        return str(address(kernel()))
-
-    shared("kernel", compiled)
+    address(kernel())
 
 
 @pytest.fixture

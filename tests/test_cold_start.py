@@ -69,17 +69,23 @@ def begun(first, tmp_path):
 
 
 def test_processes_share_what_they_compile(begun):
+    """One of the processes that need a unit at once compiles it, and the others wait."""
     code = (
-        "import numpy as np, upsweep as up\n"
-        "print(up.scan(np.arange(9, dtype='f2'), lambda a, b: a + b, order='sequential')[-1])"
+        "import time, numpy as np, upsweep as up\n"
+        "from upsweep.cpu import code\n"
+        "made, compiled = [], code.compiled\n"
+        "code.compiled = lambda unit: made.append(unit) or time.sleep(1) or compiled(unit)\n"
+        "print(up.scan(np.arange(9, dtype='f2'), lambda a, b: a + b, order='sequential')[-1], len(made))"
     )
     env = {"UPSWEEP_CACHE_DIR": str(begun)}
     before = set(begun.rglob("*.code"))
     with ThreadPoolExecutor(3) as pool:
-        assert [r.stdout for r in pool.map(lambda _: run(code, **env), range(3))] == ["36.0\n"] * 3
+        said = [r.stdout.split() for r in pool.map(lambda _: run(code, **env), range(3))]
+    new = set(begun.rglob("*.code")) - before
+    assert [last for last, _ in said] == ["36.0"] * 3
+    assert sum(int(made) for _, made in said) == len(new) > 0
     # A file on disk needs no waiting.
     assert run(code, **env).stderr == ""
-    assert set(begun.rglob("*.code")) > before
 
 
 def test_files_that_are_cut_off_are_made_anew(begun, monkeypatch):

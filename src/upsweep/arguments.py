@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from datetime import timedelta
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +31,22 @@ def shape_of(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     if any(s != shapes[0] for s in shapes):
         raise ShapeError(f"the arrays of a tuple must have one shape, got {', '.join(map(str, shapes))}")
     return shapes[0]
+
+
+def check_broadcasts(what: str, shape: Sequence[Any], like: Sequence[Any]) -> None:
+    """A ShapeError where an array of this shape does not broadcast to the other shape as it stands."""
+    if shape != like and (
+        len(shape) > len(like) or any(m not in (1, n) for m, n in zip(reversed(shape), reversed(like)))
+    ):
+        raise ShapeError(f"{what} of shape {tuple(shape)} cannot be broadcast to shape {tuple(like)}")
+
+
+def check_starts(shape: Sequence[int], rows: Sequence[int]) -> None:
+    """A ShapeError where `initial` is neither one value for all rows nor one for each."""
+    if tuple(shape) not in ((), tuple(rows)):
+        raise ShapeError(
+            f"initial has shape {tuple(shape)}; pass a scalar or one value a row, shape {tuple(rows)}"
+        )
 
 
 def parts_of(value: Any, count: int, what: str) -> tuple[Any, ...]:
@@ -144,93 +157,6 @@ def alone(include_initial: bool, segments: Any) -> None:
         )
 
 
-def weighted(alpha: Any, halflife: Any, times: Any, initial: Any) -> None:
-    """A ValueError where `ema` is not told how items are weighted, or told twice."""
-    if (alpha is None) == (halflife is None):
-        raise ValueError(
-            "pass alpha, the weight of the newest item, or halflife, after which a weight has halved"
-        )
-    if isinstance(alpha, (int, float)) and not 0 <= alpha <= 1:
-        raise ValueError(f"alpha={alpha!r} is no weight of the newest item: pass one from 0 to 1")
-    if isinstance(halflife, (int, float)) and not halflife > 0:
-        raise ValueError(
-            f"halflife={halflife!r} is no time after which a weight has halved: pass one above 0"
-        )
-    if times is not None and alpha is not None:
-        raise ValueError("times go with halflife: alpha is the weight after one step of any length")
-    if times is not None and initial is not None:
-        raise ValueError("initial has no time: put it in front of x, and its time in front of times")
-
-
-def timed(times: tuple[int, ...], shape: tuple[int, ...], axis: int) -> None:
-    """A ShapeError where there is not one time an item."""
-    if tuple(times) not in (tuple(shape), (shape[axis],)):
-        raise ShapeError(
-            f"times have shape {tuple(times)}; pass {shape[axis]} of them, or x's shape {tuple(shape)}"
-        )
-
-
-def time_dtype(times: Any, x: Any) -> np.dtype | None:
-    """The dtype that times are subtracted in, where that is not their own: narrower floats than x is computed in would weigh its
-    items in fewer digits.
-
-    >>> time_dtype(np.zeros(2, "f4"), np.zeros(2)), time_dtype(np.zeros(2), np.zeros(2, "f4"))
-    (dtype('float64'), None)
-    """
-    own, known = dtypes.row_of(times.dtype), dtypes.row_of(x.dtype)
-    if own is None or own.kind != "f" or known is None:
-        return None
-    computed = dtypes.accumulator(dtype_of(x.dtype)).type(0).real.dtype
-    return computed if computed.itemsize > times.dtype.itemsize else None
-
-
-def steps_of(xp: Any, times: Any, x: Any, axis: int) -> Any:
-    """The time since the item before, of times that `xp`, NumPy or JAX's, computes with; 0 for the first item."""
-    timed(times.shape, x.shape, axis)
-    if times.ndim < x.ndim:
-        times = times.reshape([-1 if d == axis else 1 for d in range(x.ndim)])
-    # Steps of narrow and of unsigned integers would wrap.
-    wide = int if times.dtype.kind in "iu" else time_dtype(times, x)
-    times = times if wide is None else times.astype(wide)
-    return xp.diff(times, axis=axis, prepend=times[(*[slice(None)] * axis, slice(0, 1))])
-
-
-def half_lives(xp: Any, steps: Any, halflife: Any) -> Any:
-    """Steps in time as numbers of half-lives, computed with by `xp`."""
-    if isinstance(halflife, np.generic) and not isinstance(halflife, (float, np.timedelta64)):
-        halflife = halflife.item()
-    number, floats = isinstance(halflife, (int, float)), _are_floats(steps)
-    if number and floats:
-        tiny, most = _range(steps.dtype)
-        halflife = max(halflife, tiny) if halflife <= most else math.inf
-    try:
-        halves = steps / (np.timedelta64(halflife) if type(halflife) is timedelta else halflife)
-    except TypeError:
-        halves = None
-    if not _are_floats(halves):
-        raise DTypeError(
-            f"times whose steps are {steps.dtype} do not go with halflife={halflife!r}: pass numbers and a number, or datetime64 "
-            "and a timedelta64"
-        )
-    if number or not floats:
-        return halves
-    # A halflife below the range of a dtype is 0 there, and a step of 0 would be NaN times as long.
-    return xp.where((steps == 0) & (halflife == halflife), 0, halves)
-
-
-@lru_cache(64)
-def _range(dtype: Any) -> tuple[float, float]:
-    """The least and the largest numbers above 0 of a dtype, the least one of all digits."""
-    known = np.finfo(dtype_of(dtype))
-    return float(known.tiny), float(known.max)
-
-
-def _are_floats(x: Any) -> bool:
-    # A DataFrame has no dtype.
-    known = dtypes.row_of(getattr(x, "dtype", None))
-    return known is not None and known.kind == "f"
-
-
 def followed(last_value: Any, next_values: Any, truncated: Any) -> None:
     """A ValueError where `gae` is not told the values that follow the items, or told twice."""
     if (last_value is None) == (next_values is None):
@@ -239,6 +165,19 @@ def followed(last_value: Any, next_values: Any, truncated: Any) -> None:
         )
     if truncated is not None and next_values is None:
         raise ValueError("pass next_values: where an episode is truncated, values[t+1] is the next episode's")
+
+
+def check_flags(flags: Any, kind: str, shape: Sequence[int], axis: int) -> None:
+    """An error where flags of episodes, an array of any library with numbers of this kind, are no real numbers, or have neither
+    the data's shape nor one flag for each place along the axis.
+    """
+    shape = tuple(shape)
+    if kind not in ("b", "i", "u", "f"):
+        raise DTypeError(f"flags must be booleans or numbers, got {flags.dtype}")
+    if tuple(flags.shape) not in (shape, (shape[axis],)):
+        raise ShapeError(
+            f"flags have shape {tuple(flags.shape)}; pass {shape[axis]} of them, or the data's shape {shape}"
+        )
 
 
 def number_of(item: int) -> np.integer:

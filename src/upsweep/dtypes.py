@@ -94,6 +94,12 @@ def row_of(name: object) -> DType | None:
     return TABLE.get(str(name).rpartition(".")[2].partition("[")[0])
 
 
+def kind_of(dtype: object) -> str:
+    """NumPy's kind code of the numbers that a dtype of any library holds, also of bfloat16; "" of what cannot be scanned."""
+    known = row_of(dtype)
+    return "" if known is None else known.kind
+
+
 # NumPy makes a dtype's name anew each time.
 @lru_cache(1024)
 def row(dtype: np.dtype) -> DType | None:

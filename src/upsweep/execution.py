@@ -15,6 +15,8 @@ from upsweep.arguments import (
     OutputError,
     ShapeError,
     check_any,
+    check_broadcasts,
+    check_starts,
     dtypes_of,
     held,
     is_number,
@@ -129,11 +131,7 @@ def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     a, b = given
     states = on.view(b)
     result_dtypes((states.dtype,), None)
-    shape = np.shape(a)
-    if any(m not in (1, n) for m, n in zip(shape[::-1], states.shape[::-1])) or len(shape) > len(
-        states.shape
-    ):
-        raise ShapeError(f"a of shape {shape} does not broadcast to b's shape {states.shape}")
+    check_broadcasts("a", np.shape(a), states.shape)
     if getattr(a, "shape", None) != states.shape:
         # Numbers and arrays of a dtype of their own keep their digits: half precision would make 1 of 0.999.
         own = row_of(getattr(a, "dtype", None))
@@ -179,10 +177,7 @@ def _starts(
     parts = [s if engines.on_gpu(s) else held(s, d) for s, d in zip(parts, held_in)]
     starts = [on.start(s, dtype, like) for s, dtype in zip(parts, plan.accumulators)]
     for s in starts:
-        if s.shape not in ((), plan.row_shape):
-            raise ShapeError(
-                f"initial has shape {s.shape}; pass a scalar or one value a row, shape {plan.row_shape}"
-            )
+        check_starts(s.shape, plan.row_shape)
     return starts
 
 

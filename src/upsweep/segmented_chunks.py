@@ -9,7 +9,7 @@ import numpy as np
 
 from upsweep import engine as engines
 from upsweep.api import scan
-from upsweep.arguments import ShapeError, axis_of, held, result_dtypes, shape_of
+from upsweep.arguments import ShapeError, axis_of, check_starts, held, result_dtypes, shape_of
 from upsweep.chunks import Standing, is_host
 from upsweep.components import bare, tupled
 from upsweep.dtypes import accumulator
@@ -172,8 +172,7 @@ def starts_of(initial: Any, dtypes: tuple[np.dtype, ...], rows: tuple[int, ...])
         raise ShapeError(f"initial must be a tuple of {len(dtypes)}, one for each component, got {initial!r}")
     starts = tuple(_start_of(part, d) for d, part in zip(dtypes, parts))
     for s in starts:
-        if s.shape not in ((), rows):
-            raise ShapeError(f"initial has shape {s.shape}; pass a scalar or one value a row, shape {rows}")
+        check_starts(s.shape, rows)
     return starts
 
 

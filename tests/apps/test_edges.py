@@ -24,7 +24,7 @@ REFUSED = {
     "half a bin": (lambda: apps.histogram([0, 1, 2], 2.5), up.ShapeError, r"bins=2\.5"),
     "bins below 0": (lambda: apps.histogram([], -1), up.ShapeError, "bins=-1"),
     "ranges": (lambda: apps.RangeHistogram([0], 3).count([0, 1, 1], [2, 2]), up.ShapeError, "do not broadcast"),
-    "weights": (lambda: up.ema(X, [[0.5, 0.5, 0.5]]), up.ShapeError, r"\(1, 3\) do not broadcast to \(3,\)"),
+    "weights": (lambda: up.ema(X, [[0.5, 0.5, 0.5]]), up.ShapeError, r"\(1, 3\) cannot be broadcast to shape \(3,\)"),
     "what comes after": (lambda: up.discounted_sum(X, 0.5, KEEP, initial=[1.0]), up.ShapeError, "one a row"),
     "flags that are text": (lambda: up.discounted_sum(X, 0.5, ["False"] * 3), up.DTypeError, "flags must be"),
     "flags that are objects": (

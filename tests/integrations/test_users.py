@@ -219,7 +219,11 @@ def test_mistakes_say_what_to_pass():
         (up.EngineError, r"LazyFrame has no items yet.*collect", lambda: up.scan(table.lazy(), axis=0)),
         (up.EngineError, r"Expr has no items yet", lambda: up.scan(pl.col("a"))),
         (up.ShapeError, "list where a tuple of numbers", lambda: up.scan((1, 2, 3))),
-        (up.ShapeError, r"a of shape \(3,\) does not broadcast", lambda: up.linear_recurrence(np.ones(3), x)),
+        (
+            up.ShapeError,
+            r"a of shape \(3,\) cannot be broadcast",
+            lambda: up.linear_recurrence(np.ones(3), x),
+        ),
         (up.DTypeError, "convert it first", lambda: up.scan([datetime.timedelta(1)])),
         (up.DTypeError, "do not go with halflife", lambda: up.ema(x, halflife=1.0, times=x.astype("M8[s]"))),
         (up.DTypeError, "do not go with halflife", lambda: up.ema(x, halflife=np.timedelta64(1, "s"))),
@@ -252,6 +256,7 @@ def test_frameworks_say_what_to_pass_too(library):
         (up.ShapeError, "empty tuple", lambda: there.scan((), "affine")),
         (ValueError, "alpha=-1", lambda: there.ema(x, -1)),
         (up.ShapeError, "flags have shape", lambda: there.discounted_sum(x, 0.5, [True, False])),
+        (up.DTypeError, "flags must be", lambda: there.discounted_sum(x, 0.5, np.array([1j, 0, 0]))),
         ((up.DTypeError, TypeError), "dtype", lambda: there.scan(x, dtype=str)),
     ):
         with pytest.raises(error, match=match):

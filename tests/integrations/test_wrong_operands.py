@@ -136,8 +136,8 @@ def test_what_does_not_go_with_a_dask_array():
     x = da.from_array(X, chunks=2)
     for weights, error, words in (
         (np.full(6, 0.5 + 1j), up.DTypeError, "weights of complex128"),
-        (np.full((2, 6), 0.5), ShapeError, "does not broadcast"),
-        (np.full(3, 0.5), ShapeError, "does not broadcast"),
+        (np.full((2, 6), 0.5), ShapeError, "cannot be broadcast"),
+        (np.full(3, 0.5), ShapeError, "cannot be broadcast"),
         (np.array(["a"] * 6), up.DTypeError, "weights of <U1"),
     ):
         for call in (ud.ema, ud.discounted_sum):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep import api, homes
-from upsweep.apps.kinds import enter, kind_of
+from upsweep.apps.kinds import enter
 from upsweep.arguments import ShapeError
+from upsweep.dtypes import kind_of
 from upsweep.engine import DTypeError
 from upsweep.operator import Operator
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from upsweep import homes
 from upsweep.apps import moving
-from upsweep.apps.kinds import INTEGRAL, check_labels, count_of, enter, kind_of
+from upsweep.apps.kinds import INTEGRAL, check_labels, count_of, enter
 from upsweep.arguments import OutputError, ShapeError
 from upsweep.components import tupled
+from upsweep.dtypes import kind_of
 from upsweep.engine import DTypeError
 from upsweep.host import copied
 

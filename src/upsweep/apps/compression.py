@@ -19,8 +19,9 @@ import numpy as np
 from upsweep import api, homes
 from upsweep.apps import moving, scanned_codes
 from upsweep.apps.counting import histogram
-from upsweep.apps.kinds import INTEGRAL, enter, host, kind_of
+from upsweep.apps.kinds import INTEGRAL, enter, host
 from upsweep.arguments import ShapeError
+from upsweep.dtypes import kind_of
 from upsweep.engine import DTypeError, choose
 from upsweep.moves import loops
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from upsweep import api, homes
 from upsweep.apps import moving, sorting
-from upsweep.apps.kinds import INTEGRAL, count_of, enter, kind_of
+from upsweep.apps.kinds import INTEGRAL, count_of, enter
 from upsweep.arguments import ShapeError
+from upsweep.dtypes import kind_of
 from upsweep.engine import DTypeError
 
 

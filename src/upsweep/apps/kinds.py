@@ -12,6 +12,7 @@ import numpy as np
 from upsweep import dtypes
 from upsweep import engine as engines
 from upsweep.arguments import ShapeError, result_dtypes
+from upsweep.dtypes import kind_of
 from upsweep.engine import DTypeError, EngineError, library_of
 from upsweep.host import give as back
 from upsweep.host import labelled, view
@@ -100,7 +101,9 @@ def parameter(xp: Any, value: Any, x: Any, dtype: Any = None) -> Any:
             f"weights of {weights.dtype} do not go with items of {x.dtype}: convert the weights first"
         )
     if weights.ndim > x.ndim:
-        raise ShapeError(f"weights of shape {tuple(weights.shape)} do not broadcast to {tuple(x.shape)}")
+        raise ShapeError(
+            f"weights of shape {tuple(weights.shape)} cannot be broadcast to shape {tuple(x.shape)}"
+        )
     if dtype is None:
         dtype = x.dtype if weights.dtype == x.dtype else computed_in(xp, x)
     return weights if weights.dtype == dtype else xp.astype(weights, dtype)
@@ -126,12 +129,6 @@ def count_of(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
         raise ShapeError(f"{what}={value!r} is no number of items: pass an integer from 0 on")
     return int(value)
-
-
-def kind_of(dtype: Any) -> str:
-    """NumPy's kind code of the numbers that a dtype of any library holds, also of bfloat16; "" of what cannot be scanned."""
-    known = dtypes.row_of(dtype)
-    return "" if known is None else known.kind
 
 
 def real(xp: Any, x: Any, what: str) -> Any:

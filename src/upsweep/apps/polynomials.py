@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from upsweep import api, homes
-from upsweep.apps.kinds import common, enter, floating, kind_of
+from upsweep.apps.kinds import common, enter, floating
 from upsweep.arguments import ShapeError
+from upsweep.dtypes import kind_of
 from upsweep.engine import DTypeError, choose
 from upsweep.moves import loops
 from upsweep.operators import ops

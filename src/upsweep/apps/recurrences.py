@@ -12,18 +12,12 @@ from upsweep.apps.kinds import (
     INTEGRAL,
     check_labels,
     floating,
-    kind_of,
     parameter,
 )
 from upsweep.apps.repeated import Planned, called
-from upsweep.arguments import (
-    axis_of,
-    half_lives,
-    time_dtype,
-    timed,
-    weighted,
-)
-from upsweep.engine import DTypeError
+from upsweep.arguments import axis_of
+from upsweep.decays import check_times, half_lives, time_dtype, timed, weighted
+from upsweep.dtypes import kind_of
 from upsweep.operators import ops
 from upsweep.segments import Segments
 
@@ -75,8 +69,7 @@ def _averages(call: Planned, axis: int | None, order: str) -> Callable[..., Any]
     check_labels((given[0], given[2]), x.shape, dim, {"times": given[1]}, {"initial": given[4]}, told)
     if times is not None:
         timed(times.shape, x.shape, dim)
-        if kind_of(times.dtype) not in (*INTEGRAL, "f", "m", "M"):
-            raise DTypeError(f"times of {times.dtype} have no differences: pass numbers or datetime64")
+        check_times(times.dtype)
 
     def run(x: Any, times: Any, alpha: Any, halflife: Any, initial: Any, segments: Segments | None) -> Any:
         x = floating(xp, x)

@@ -7,11 +7,11 @@ from typing import Any
 
 from upsweep import api, homes
 from upsweep.advantages import advantages, stops_of
-from upsweep.apps.kinds import REAL, check_labels, common, computed_in, floating, kind_of, parameter
+from upsweep.apps.kinds import check_labels, common, computed_in, floating, parameter
 from upsweep.apps.recurrences import state_alone
 from upsweep.apps.repeated import Planned, called
-from upsweep.arguments import ShapeError, axis_of, dtype_of, followed, held, number_of
-from upsweep.engine import DTypeError
+from upsweep.arguments import ShapeError, axis_of, check_flags, dtype_of, followed, held, number_of
+from upsweep.dtypes import kind_of
 from upsweep.operators import ops
 from upsweep.segments import ends
 
@@ -53,7 +53,7 @@ def _discounts(call: Planned, axis: int | None, order: str) -> Callable[..., Any
     along = axis_of(axis, shape)
     check_labels((given[0], given[2]), shape, along, {"dones": given[1]}, {"initial": given[3]})
     if dones is not None and 0 not in shape:
-        _check_flags(dones, shape, along)
+        check_flags(dones, kind_of(dones.dtype), shape, along)
     ending, last = _last(along), number_of(shape[along] - 1)
 
     def run(r: Any, dones: Any, gamma: Any, initial: Any, *_: Any) -> Any:
@@ -150,7 +150,7 @@ def _estimates(call: Planned, axis: int | None, order: str) -> Callable[..., Any
     check_labels((given[0], given[1], given[4]), shape, dim, told, {"last_value": given[5]})
     for flags in (ended, cut):
         if flags is not None:
-            _check_flags(flags, shape, dim)
+            check_flags(flags, kind_of(flags.dtype), shape, dim)
     every = following is not None or order == "sequential"
     ending = _last(dim)
 
@@ -196,16 +196,6 @@ def _next(xp: Any, v: Any, last: Any, dim: int) -> Any:
     rest = v[(*[slice(None)] * dim, slice(1, None))]
     rows = tuple(1 if d == dim else n for d, n in enumerate(v.shape))
     return xp.concat([rest, xp.broadcast_to(after, rows)], axis=dim)
-
-
-def _check_flags(flags: Any, shape: tuple[int, ...], dim: int) -> None:
-    """An error where flags are not of that shape, nor 1-D along the axis."""
-    if kind_of(flags.dtype) not in REAL:
-        raise DTypeError(f"flags must be booleans or numbers, got {flags.dtype}")
-    if tuple(flags.shape) not in (shape, (shape[dim],)):
-        raise ShapeError(
-            f"flags have shape {tuple(flags.shape)}; pass {shape[dim]} of them, or the data's shape {shape}"
-        )
 
 
 def _flags(xp: Any, flags: Any, shape: tuple[int, ...], dim: int) -> Any:

@@ -9,9 +9,10 @@ import numpy as np
 
 from upsweep import api
 from upsweep.apps import moving
-from upsweep.apps.kinds import INTEGRAL, enter, kind_of, summed
+from upsweep.apps.kinds import INTEGRAL, enter, summed
 from upsweep.apps.sorting import argsort
 from upsweep.arguments import ShapeError
+from upsweep.dtypes import kind_of
 from upsweep.engine import DTypeError
 
 

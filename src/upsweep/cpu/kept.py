@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,12 +32,36 @@ class Code(NamedTuple):
 
 
 def kept(file: str, make: Callable[[], Code]) -> Code:
-    """The contents of a file of the cache. The file is made where there is none."""
+    """The contents of a file of the cache. The file is made where there is none, by one process for all that want it."""
     found = read(file)
     if found is None:
-        found = make()
-        _write(_path(file), found)
+        with _alone(file):
+            found = read(file)
+            if found is None:
+                found = make()
+                _write(_path(file), found)
     return found
+
+
+@contextmanager
+def _alone(file: str) -> Iterator[None]:
+    """No other process makes this file meanwhile. Where the folder takes no locks, and where another process has not ended for
+    long, it is made twice.
+    """
+    from filelock import FileLock, Timeout
+
+    # Some hundred locks are enough for all files. A unit's file is made before its frame's is asked for, in this order only.
+    stem, _, kind = file.partition(".")
+    lock = FileLock(_path(f"{kind}-{stem[:2]}.lock"), is_singleton=True)
+    with ExitStack() as held:
+        if writable():
+            with suppress(OSError, NotImplementedError, Timeout):
+                held.enter_context(lock.acquire(timeout=_PATIENCE))
+        yield
+
+
+_PATIENCE = 60.0
+"""Seconds. The largest unit takes a quarter of that on a busy processor."""
 
 
 def read(file: str) -> Code | None:

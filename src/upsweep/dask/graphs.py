@@ -28,7 +28,7 @@ from upsweep.operator import SEEDED, identity_of, segmented
 from upsweep.operators import as_operator
 from upsweep.planning import plan_of
 from upsweep.segmented_chunks import along, starts_of
-from upsweep.segments import EACH, SegmentError, Segments, checked, groups
+from upsweep.segments import EACH, Segments, check_form, checked, groups
 from upsweep.shards import Blocks
 
 
@@ -145,13 +145,8 @@ def heads_of(segments: Segments, x: Any, axis: int) -> Any:
         )
     elif not isinstance(values, da.Array) or segments.spelling not in EACH:
         flags = da.from_array(heads(in_memory(segments), x.shape, axis, None), chunks="auto")
-    elif values.shape not in (x.shape, (x.shape[axis],)):
-        raise SegmentError(
-            f"{segments.spelling} have shape {values.shape}; pass {x.shape[axis]} of them, or the data's shape {x.shape}"
-        )
-    elif segments.spelling != "keys" and values.dtype.kind not in "biu":
-        raise SegmentError(f"{segments.spelling} must be booleans or integers, got {values.dtype}")
     else:
+        check_form(segments.spelling, values, x.shape, x.shape[axis])
         flags = _starts(segments.spelling, values, axis if values.ndim > 1 else 0)
     if flags.ndim < x.ndim:
         flags = flags.reshape([-1 if d == axis else 1 for d in range(x.ndim)])

@@ -8,11 +8,12 @@ import dask.array as da
 import numpy as np
 from dask.base import compute
 
-from upsweep.arguments import ShapeError, axis_of, half_lives, held, time_dtype, timed, weighted
+from upsweep.arguments import axis_of, check_broadcasts, check_flags, held
 from upsweep.dask.chunks import filled, known
 from upsweep.dask.graphs import heads_of, scanned
 from upsweep.dask.scans import scan
-from upsweep.dtypes import accumulator, fits
+from upsweep.decays import check_times, half_lives, time_dtype, timed, weighted
+from upsweep.dtypes import accumulator, fits, kind_of
 from upsweep.engine import DTypeError
 from upsweep.host import view
 from upsweep.operators import ops
@@ -45,7 +46,7 @@ def linear_recurrence(
     elif not fits(a.dtype, b.dtype):
         raise DTypeError(f"a of {a.dtype} does not fit b's {b.dtype}: pass b.astype({str(a.dtype)!r})")
     start = None if initial is None else (1, initial)
-    _check_fits(a, b, "a")
+    check_broadcasts("a", a.shape, b.shape)
     a = da.broadcast_to(a.astype(computed), b.shape).rechunk(b.chunks)
     return scanned(ops.AFFINE, (a, b), axis, False, reverse, start, None, segments, (1,))[0]
 
@@ -118,25 +119,14 @@ def _weight(value: Any, x: Any) -> Any:
         raise DTypeError(
             f"weights of {weights.dtype} do not go with items of {x.dtype}: convert the weights first"
         )
-    _check_fits(weights, x, "a weight")
+    check_broadcasts("weights", weights.shape, x.shape)
     return weights.astype(computed)
-
-
-def _check_fits(a: Any, b: Any, what: str) -> None:
-    """A ShapeError where an array does not broadcast to the shape of another one."""
-    if a.ndim > b.ndim or any(m not in (1, n) for m, n in zip(a.shape[::-1], b.shape[::-1])):
-        raise ShapeError(f"{what} of shape {a.shape} does not broadcast to {b.shape}")
 
 
 def _flags(flags: Any, x: Any, dim: int) -> Any:
     """Booleans of x's shape or 1-D along the axis, where they lie."""
     flags = flags if isinstance(flags, da.Array) else view(flags)
-    if flags.dtype.kind not in "biuf":
-        raise DTypeError(f"flags must be booleans or numbers, got {flags.dtype}")
-    if flags.shape not in (x.shape, (x.shape[dim],)):
-        raise ShapeError(
-            f"flags have shape {flags.shape}; pass {x.shape[dim]} of them, or the data's shape {x.shape}"
-        )
+    check_flags(flags, kind_of(flags.dtype), x.shape, dim)
     return flags != 0
 
 
@@ -156,8 +146,7 @@ def _steps(times: Any, x: Any, dim: int, segments: Segments | None) -> Any:
     if times is None:
         return da.ones((), dtype=np.float64)
     times = da.asarray(times)
-    if times.dtype.kind not in "biufmM":
-        raise DTypeError(f"times of {times.dtype} have no differences: pass numbers or datetime64")
+    check_times(times.dtype)
     timed(times.shape, x.shape, dim)
     times = times if times.ndim == x.ndim else _along(times, x, dim)
     wide = np.int64 if times.dtype.kind in "iu" else time_dtype(times, x)

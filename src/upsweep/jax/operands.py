@@ -11,8 +11,8 @@ from jax import Array
 from jax.core import Tracer
 
 from upsweep import arguments
-from upsweep.arguments import ShapeError
-from upsweep.dtypes import accumulator
+from upsweep.arguments import check_broadcasts, check_flags, check_starts
+from upsweep.dtypes import accumulator, kind_of
 from upsweep.engine import DTypeError
 from upsweep.jax.neighbours import row_shape
 
@@ -67,37 +67,27 @@ def rows_of(initial: Any, x: Array, dim: int) -> Array:
     """One start for each row, in the dtype that is computed with."""
     rows = row_shape(x, dim)
     start = held(initial, accumulator(np.dtype(x.dtype)), "initial")
-    if start.shape not in ((), rows):
-        raise ShapeError(f"initial has shape {start.shape}; pass a scalar or one value a row, shape {rows}")
+    check_starts(start.shape, rows)
     return jnp.broadcast_to(start, rows)
 
 
 def ranked(a: Array, b: Array) -> Array:
     """A multiplier of b's rank, whose axes of one item hold for all of b's."""
-    if not _fits(a, b):
-        raise ShapeError(f"a of shape {a.shape} does not broadcast to b's shape {b.shape}")
+    check_broadcasts("a", a.shape, b.shape)
     return a.reshape((1,) * (b.ndim - a.ndim) + a.shape)
 
 
 def spread(x: Array, like: Array, what: str) -> Array:
     """x in the shape of another array."""
-    if not _fits(x, like):
-        raise ShapeError(f"{what} of shape {x.shape} do not broadcast to {like.shape}")
+    check_broadcasts(what, x.shape, like.shape)
     return jnp.broadcast_to(x, like.shape)
-
-
-def _fits(x: Array, like: Array) -> bool:
-    """Whether x broadcasts to the shape of another array."""
-    return x.ndim <= like.ndim and all(m in (1, n) for m, n in zip(reversed(x.shape), reversed(like.shape)))
 
 
 def flags_of(flags: Any, x: Array, dim: int) -> Array:
     """Booleans of the rank of x, from flags of its shape or 1-D along the axis; axes of one item hold for all of x's."""
-    flags = array(flags).astype(bool)
-    if flags.shape not in (x.shape, (x.shape[dim],)):
-        raise ShapeError(
-            f"flags have shape {flags.shape}; pass {x.shape[dim]} of them, or the data's shape {x.shape}"
-        )
+    flags = array(flags)
+    check_flags(flags, kind_of(flags.dtype), x.shape, dim)
+    flags = flags.astype(bool)
     shape = [-1 if d == dim + x.ndim else 1 for d in range(x.ndim)]
     return flags if flags.ndim == x.ndim else flags.reshape(shape)
 

@@ -10,7 +10,8 @@ import numpy as np
 from jax import Array
 
 from upsweep.advantages import stops_of
-from upsweep.arguments import ShapeError, axis_of, followed, half_lives, number, steps_of, weighted
+from upsweep.arguments import ShapeError, axis_of, followed, number
+from upsweep.decays import half_lives, steps_of, weighted
 from upsweep.dtypes import accumulator
 from upsweep.engine import DTypeError
 from upsweep.host import view

@@ -15,7 +15,7 @@ from upsweep.lab.schedule import Schedule
 from upsweep.lab.traces import Case
 from upsweep.operator import OperatorError
 from upsweep.operators import as_operator
-from upsweep.textbook import KERNELS, Kernel, Launch, Setup
+from upsweep.textbook import KERNELS, Kernel, Launch, Setup, named
 from upsweep.textbook.dialect import asks_for_identity
 from upsweep.textbook.mistakes import MISTAKES, Mistake
 from upsweep.textbook.setups import padding
@@ -65,9 +65,7 @@ def case(
         )
     if isinstance(kernel, str) and kernel in MISTAKES:
         return _mistake(MISTAKES[kernel], op, warp)
-    row = KERNELS.get(kernel) if isinstance(kernel, str) else None
-    if row is None and isinstance(kernel, str) and "def " not in kernel:
-        raise KeyError(f"no textbook kernel is called {kernel!r}; there are {', '.join(KERNELS)}")
+    row = named(kernel) if isinstance(kernel, str) and "def " not in kernel else None
     model = row or KERNELS.get(like or "")
     if args is not None:
         items, setup, shape = _given(kernel, grid or 1, block or 1, args, names, shared)

@@ -86,9 +86,14 @@ def run(name: str, x: Any, op: Any = "add", block: int | None = None) -> Any:
     """
     from upsweep.textbook import gpu
 
+    return gpu.run(named(name), x, op, block)
+
+
+def named(name: str) -> Kernel:
+    """The kernel of a name; a KeyError that lists all names where there is none."""
     if name not in KERNELS:
         raise KeyError(f"no textbook kernel is called {name!r}; there are {', '.join(KERNELS)}")
-    return gpu.run(KERNELS[name], x, op, block)
+    return KERNELS[name]
 
 
 _ROWS = [

@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from upsweep import dtypes
-from upsweep.arguments import ShapeError, axis_of, dtype_of, summed_dtype
+from upsweep.arguments import (
+    ShapeError,
+    axis_of,
+    check_broadcasts,
+    check_flags,
+    check_starts,
+    dtype_of,
+    summed_dtype,
+)
 from upsweep.engine import DTypeError, EngineError
 from upsweep.homes import transformed
 from upsweep.host import view
@@ -165,8 +173,7 @@ def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     else:
         a = held(a, accumulator(b.dtype), b.device, "the multiplier")
     beside(a, "a", b)
-    if a.shape != b.shape and not _fits(a, b):
-        raise ShapeError(f"a of shape {tuple(a.shape)} does not broadcast to b's shape {tuple(b.shape)}")
+    check_broadcasts("a", a.shape, b.shape)
     return a if a.ndim == b.ndim else a.reshape((1,) * (b.ndim - a.ndim) + a.shape), b
 
 
@@ -181,18 +188,8 @@ def beside(x: Tensor, name: str, like: Tensor) -> None:
 def spread(x: Tensor, like: Tensor, what: str) -> Tensor:
     """x in the shape of another tensor, beside which it lies."""
     beside(x, what, like)
-    if x.shape == like.shape:
-        return x
-    if not _fits(x, like):
-        raise ShapeError(f"{what} of shape {tuple(x.shape)} do not broadcast to {tuple(like.shape)}")
-    return x.expand(like.shape)
-
-
-def _fits(x: Tensor, like: Tensor) -> bool:
-    """Whether x broadcasts to the shape of another tensor."""
-    return x.shape == like.shape or (
-        x.ndim <= like.ndim and all(m in (1, n) for m, n in zip(reversed(x.shape), reversed(like.shape)))
-    )
+    check_broadcasts(what, x.shape, like.shape)
+    return x if x.shape == like.shape else x.expand(like.shape)
 
 
 def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
@@ -201,10 +198,7 @@ def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
         return None
     rows = x.shape[:dim] + x.shape[dim + 1 :]
     start = held(initial, accumulator(x.dtype), x.device, "initial")
-    if start.shape not in (rows, ()):
-        raise ShapeError(
-            f"initial has shape {tuple(start.shape)}; pass a scalar or one value a row, shape {tuple(rows)}"
-        )
+    check_starts(start.shape, rows)
     return start.expand(rows)
 
 
@@ -224,12 +218,15 @@ def summed(dtype: torch.dtype) -> torch.dtype:
 
 def flags_of(flags: Any, x: Tensor, dim: int) -> Tensor:
     """Booleans of the rank of x, from flags of its shape or 1-D along the axis; axes of one item hold for all of x's."""
-    flags = tensor(flags).to(x.device).bool()
-    if flags.shape not in (x.shape, x.shape[dim : dim + 1]):
-        raise ShapeError(
-            f"flags have shape {tuple(flags.shape)}; pass {x.shape[dim]} of them, or the data's shape {tuple(x.shape)}"
-        )
+    flags = tensor(flags)
+    check_flags(flags, _kind_of(flags.dtype), x.shape, dim)
+    flags = flags.to(x.device).bool()
     return flags if flags.ndim == x.ndim else flags.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+
+
+@constant
+def _kind_of(dtype: torch.dtype) -> str:
+    return dtypes.kind_of(dtype)
 
 
 def coefficients(c: Tensor | None, dtype: torch.dtype, x: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from upsweep.advantages import stops_of
-from upsweep.arguments import followed, half_lives, number, steps_of, timed, weighted
+from upsweep.arguments import followed, number
+from upsweep.decays import half_lives, steps_of, timed, weighted
 from upsweep.host import view
 from upsweep.segments import Segments
 from upsweep.torch import averages, filters
