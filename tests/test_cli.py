@@ -489,7 +489,7 @@ MISTAKES = {
     "initial": (["scan", "x.npy", "--initial", "much"], "neither a number"),
     "no whole number": (["scan", "s.npy", "--initial", "0.5"], "initial=0.5 is no value of int64"),
     "segments": (["scan", "x.npy", "--segments", "rows=s.npy"], "pass flags="),
-    "offsets": (["scan", "x.npy", "--segments", "offsets=s.npy"], "from 0 to 10"),
+    "offsets": (["scan", "x.npy", "--segments", "offsets=s.npy"], "must cover 0 to 10"),
     "groups": (
         ["scan", "t.csv", "--column", "v", "--segments", "groups=k,zone"],
         "there is no column 'zone'",
