@@ -170,8 +170,8 @@ def _gaps() -> Iterator[Call]:
 
 def _permuted() -> Iterator[Call]:
     """Arrays and results of several MiB whose dimensions lie in different orders, or with gaps: they are brought elsewhere."""
-    shapes = [((64, 130, 100), 1), ((130, 64, 100), 0), ((64, 100, 130), 2), ((20, 70, 9, 60), 1),
-              ((700, 333, 4), 1)]  # fmt: skip
+    shapes = [((160, 130, 220), 1), ((130, 160, 220), 0), ((160, 220, 130), 2), ((40, 120, 15, 64), 1),
+              ((4000, 290, 4), 1)]  # fmt: skip
     for i, at in enumerate(shapes):
         for subject in ("hash-u64", "add-int8", "add-float16", "max-float32", "add-complex128", AFFINE):
             yield Call(subject, at, inside="fortran", reverse=i % 2 > 0, segments="" if i % 3 else "line")

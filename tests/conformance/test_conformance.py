@@ -10,6 +10,7 @@ import pytest
 
 from conformance.cases import FACTORS, KERNELS, Call, everything, sample, sample_of_kernel, sensible
 from conformance.check import known, wrong
+from conformance.large import large
 from conformance.memory import Host, device
 
 
@@ -33,6 +34,10 @@ def test_the_cpu_engine(kernel):
 @pytest.mark.parametrize("part", range(8))
 def test_the_cuda_engine(gpu, part):
     all_right(gpu, sample()[part::8])
+
+
+def test_the_library_has_every_large_call():
+    assert large()
 
 
 def test_every_two_values_meet_that_can():
