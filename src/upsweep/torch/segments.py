@@ -48,11 +48,8 @@ def heads_of(segments: Segments | None, x: Tensor, dim: int) -> Tensor | None:
         if not torch.compiler.is_compiling() and view(values).dtype.kind not in "biuf":
             values, segments = starts(segments, tuple(x.shape), dim), up.segments.flags(None)
         values = of_host(values)
-    if (
-        segments.spelling == "flags"
-        and values.dtype is torch.bool
-        and values.shape in (x.shape, x.shape[dim : dim + 1])
-    ):
+    fit = values.shape in (x.shape, x.shape[dim : dim + 1])
+    if segments.spelling == "flags" and values.dtype is torch.bool and values.device == x.device and fit:
         return flags_of(values, x, dim)
     flags = _marks(values.detach(), segments.spelling, list(x.shape), dim)
     # A blocking copy to a GPU would wait for all work that is queued there. One from a GPU is read at once.
