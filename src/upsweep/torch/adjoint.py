@@ -78,7 +78,7 @@ def _backwards(g: Tensor, a: Tensor, heads: Tensor | None, dim: int, reverse: bo
         "segments": segments_of(heads, g, dim),
         "reverse": not reverse,
         "order": order,
-        "out": torch.empty_like(g),
+        "out": torch.empty_like(g, memory_format=torch.contiguous_format),
     }
     return up.linear_recurrence(ahead(a, dim, reverse).expand(g.shape), g, axis=dim, **how)
 

@@ -23,7 +23,8 @@ def _forwards(x: Tensor, alpha: float, heads: Tensor | None, dim: int, order: st
     x = readable(x)
     given = x, alpha, False if heads is None else heads.expand(x.shape)
     how = {"axis": dim, "order": order, "dtype": accumulator(x.dtype), "map": _from_first, "finish": _state}
-    return Call(given, "affine", torch.empty_like(x), segments_of(heads, x, dim), how)
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    return Call(given, "affine", out, segments_of(heads, x, dim), how)
 
 
 def _from_first(x, alpha, starts, index):
@@ -71,7 +72,8 @@ def _backwards(g: Tensor, alpha: float, heads: Tensor | None, dim: int, order: s
     how = {
         "axis": dim, "reverse": True, "order": order, "dtype": accumulator(g.dtype), "map": _behind, "finish": _weighed,
     }  # fmt: skip
-    return Call(given, "affine", torch.empty_like(g), segments_of(heads, g, dim), how)
+    out = torch.empty_like(g, memory_format=torch.contiguous_format)
+    return Call(given, "affine", out, segments_of(heads, g, dim), how)
 
 
 @_average_gradient.register_fake
