@@ -26,6 +26,11 @@ STEPS = {
     "min": lambda h, x: torch.where(x <= h, x, h),
     "logaddexp": torch.logaddexp,
 }
+FEW = (
+    ("offsets", False, False, None, "sequential"),
+    ("none", False, True, None, "tree"),
+    ("none", True, False, 0.75, "tree"),
+)
 CLOSE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 2e-2}
 
 
@@ -58,9 +63,10 @@ def items(op, dtype, device):
 @pytest.mark.parametrize("op", STEPS)
 def test_gradients_are_those_of_the_loop(op, dtype, device):
     torch.manual_seed(0)
-    ways = itertools.product(SEGMENTS, (False, True), (False, True), (None, 0.75), ("tree", "sequential"))
-    if dtype != torch.float64:
-        ways = ("offsets", False, False, None, "sequential"), ("none", False, True, None, "tree")
+    ways = FEW
+    # All operators go the same ways, and a way costs some seconds of compiling.
+    if op == "mul" and dtype == torch.float64:
+        ways = itertools.product(SEGMENTS, (False, True), (False, True), (None, 0.75), ("tree", "sequential"))
     for segments, exclusive, reverse, initial, order in ways:
         x = items(op, dtype, device).requires_grad_()
         wide = x.detach().double().requires_grad_()
