@@ -58,8 +58,7 @@ def give(like: Any, view: View) -> Any:
 
 def cut(view: View, axis: int, start: int, stop: int) -> View:
     """The part `[start, stop)` along an axis."""
-    shape = tuple(stop - start if d == axis else n for d, n in enumerate(view.shape))
-    return view.over(view.ptr + start * view.strides[axis], shape, view.strides, view.dtype)
+    return view.cut(axis, start, stop)
 
 
 def spread(heads: View | Marks, shape: tuple[int, ...], axis: int) -> View:

@@ -18,7 +18,7 @@ from upsweep.gpu import driver, launch, shapes
 from upsweep.gpu.layout import Layout, Strided, arrange
 from upsweep.gpu.shapes import bringing
 from upsweep.gpu.step import Step
-from upsweep.gpu.view import View
+from upsweep.gpu.view import View, c_strides
 from upsweep.operators import as_operator
 from upsweep.plan import Plan
 
@@ -74,7 +74,7 @@ def _moves(step: Step) -> Moves | None:
         return None
     places = tuple(x.place for x in step.xs)
     results = tuple(y.place for y in step.ys if y is not None)
-    starts = tuple((v.strides, max(v.place[1], 0)) for v in step.initial or ())
+    starts = tuple(launch.places_of_starts(step.initial or ()))
     heads = step.heads and step.heads.place
     return _moves_of(plan, places, results, starts, heads, driver.architecture(arrays[0].device))
 
@@ -86,7 +86,7 @@ def _touch(plan: Plan, arrays: Sequence[View]) -> bool:
 
 
 def _is_dense(x: View) -> bool:
-    return x.strides == _strides(x.shape, tuple(range(len(x.shape))), x.dtype.itemsize)
+    return x.strides == c_strides(x.shape, x.dtype.itemsize)
 
 
 @lru_cache(4096)
@@ -214,9 +214,7 @@ def _cut(v: View, d: int, span: range) -> View:
     """The items of an array in this span of a dimension; a number, and an item that stands for all, as they are."""
     if v.on_host or len(v.shape) <= d:
         return v
-    return v.over(
-        v.ptr + span.start * v.strides[d], (*v.shape[:d], len(span), *v.shape[d + 1 :]), v.strides, v.dtype
-    )
+    return v.cut(d, span.start, span.stop)
 
 
 # Launches are known by their plan, so that it must be the same one in each call.

@@ -15,7 +15,7 @@ from upsweep.engine import EngineError
 from upsweep.gpu import bringing, bytewise, compile, driver, functions, lanes, params, shapes, sweeps
 from upsweep.gpu.arrays import Kind
 from upsweep.gpu.choice import Choice, tickets_ahead
-from upsweep.gpu.layout import Layout, arrange
+from upsweep.gpu.layout import Layout, Strided, arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.shapes import Chip
 from upsweep.gpu.shapes.columns import RAGGED
@@ -157,7 +157,7 @@ def _of_nothing(plan: Plan, ys: Sequence[View]) -> tuple[Plan, Sequence[View], S
 
 
 def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
-    starts = [(v.strides, max(v.place[1], 0)) for v in initial]
+    starts = places_of_starts(initial)
     layout = arrange(plan, [x.place for x in xs], [y.place for y in ys], starts, heads and heads.place)
     chip = shapes.chip(driver.architecture(device))
     asked = plan
@@ -181,6 +181,11 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
         told=tuple([i for i, x in enumerate(choice.layout.loads) if x.told]), bits=choice.bits,
     )  # fmt: skip
+
+
+def places_of_starts(initial: Sequence[View]) -> list[Strided]:
+    """Where initial values lie; those that travel with the launch as if they began at 16 bytes."""
+    return [(v.strides, max(v.place[1], 0)) for v in initial]
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:

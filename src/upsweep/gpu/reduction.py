@@ -34,7 +34,7 @@ def parts(whole: Step, room: Callable[[int], View]) -> list[Step]:
         return [first, Step(of_sums, sums, ys, initial, None)]
     starts = _results(of_sums, room)
     before = 0 if plan.reverse else plan.n - rest.n
-    tails = [x.over(x.ptr + before * x.strides[axis], rest.shape, x.strides, x.dtype) for x in xs]
+    tails = [x.cut(axis, before, before + rest.n) for x in xs]
     return [first, Step(of_sums, sums, starts, initial, None), Step(rest, tails, ys, starts, None)]
 
 

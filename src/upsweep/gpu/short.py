@@ -91,10 +91,6 @@ class Short(Choice):
     def width(self) -> int:
         return self.shape.vector * (self.threads if self.dense else 1)
 
-    @property
-    def threads(self) -> int:
-        return 32 * self.shape.warps
-
     def grid(self, resident: Callable[[], int]) -> int:
         units = self.rows * self.column_groups
         return units if self.dense else -(-units // self.threads)

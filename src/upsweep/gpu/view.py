@@ -57,6 +57,11 @@ class View:
             ptr, shape, strides, dtype, self.device, self.kind, self.owner, self.readonly, self.memory
         )
 
+    def cut(self, axis: int, start: int, stop: int) -> View:
+        """The part `[start, stop)` along an axis."""
+        shape = (*self.shape[:axis], stop - start, *self.shape[axis + 1 :])
+        return self.over(self.ptr + start * self.strides[axis], shape, self.strides, self.dtype)
+
     @property
     def on_host(self) -> bool:
         """Whether this is a number that travels with the launch."""
