@@ -22,13 +22,21 @@ def rows() -> dict[str, list[tuple[str, str, float]]]:
         "CPU": [
             (r["name"], r["against"], r["ratio"]) for r in _read("cpu-*.json") if "error" not in r["name"]
         ],
-        "GPU": [(r["name"], "copy", r["fraction"]) for r in _read("gpu.json") if r.get("fraction")],
+        **{table["device"]: _scans(table["rows"]) for table in _tables("gpu-*.json")},
         "applications, CPU": [(r["name"], r["against"], r["times_as_fast"]) for r in _read("apps-*.json")],
     }
 
 
+def _scans(rows: list[dict]) -> list[tuple[str, str, float]]:
+    return [(r["name"], "copy", r["fraction"]) for r in rows if "fraction" in r]
+
+
 def _read(pattern: str) -> list[dict]:
-    return [row for path in sorted(RESULTS.glob(pattern)) for row in json.loads(path.read_text())["rows"]]
+    return [row for table in _tables(pattern) for row in table["rows"]]
+
+
+def _tables(pattern: str) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob(pattern))]
 
 
 def table() -> str:

@@ -2,7 +2,7 @@
 
 python benchmarks/gpu_check.py FOLDER           everything: bits, the public API, applications, compute-sanitizer, the table with peers
 python benchmarks/gpu_check.py bits  FOLDER     every call of tests/conformance; exit 1 on any difference
-python benchmarks/gpu_check.py speed FOLDER     the table of gpu_cases.py, as JSON, Markdown and PNG
+python benchmarks/gpu_check.py speed FOLDER     the table of gpu_cases.py, as JSON by machine; gpu_page.py makes the page of all
 """
 
 from __future__ import annotations

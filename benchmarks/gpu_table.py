@@ -1,6 +1,6 @@
 """The table of gpu_cases.py: compiled by many processes at once, then measured one after the other.
 
-python benchmarks/gpu_table.py FOLDER           the table with PyTorch and CUB, as JSON, Markdown and PNG
+python benchmarks/gpu_table.py FOLDER           the table with PyTorch and CUB, as JSON by machine; gpu_page.py makes the page
 python benchmarks/gpu_table.py once PART/PARTS  every PARTS-th case once, which compiles it
 """
 
@@ -22,6 +22,7 @@ import torch
 
 import upsweep as up
 from gpu_cases import CASES, SMALL, Case, Small, ready
+from gpu_page import markdown
 from gpu_peers import everyone, left_out
 
 PROCESSES = 14
@@ -145,66 +146,13 @@ def rows() -> list[dict[str, Any]]:
     return made
 
 
-def missed(row: dict[str, Any]) -> bool:
-    """Whether a row is below its goal, or behind a peer."""
-    if "us" in row:
-        return row["us"] > row["goal"]
-    return row["fraction"] < max(row["goal"], *row["peers"].values(), 0)
-
-
-def markdown(device: str, table: list[dict[str, Any]]) -> str:
-    """The table for people, with its worst rows first."""
-    large, small = [r for r in table if "us" not in r], [r for r in table if "us" in r]
-    worst = sorted(large, key=lambda r: r["fraction"] / r["goal"])[:8]
-    lines = [
-        f"Scans on one {device}, as fractions of a device copy of what must be moved, in the same run; medians of 9.", "",
-        f"The median of {len(large)} rows is {statistics.median(r['fraction'] for r in large):.3f}; "
-        f"{sum(map(missed, table))} of {len(table)} miss their goal or are behind another library (marked *). The worst: "
-        + ", ".join(f"{r['name']} {r['fraction']:.2f}" for r in worst) + ".",
-        "", "| scan | GB/s | of a copy | goal | others |", "|---|---|---|---|---|",
-        *(f"| {r['name']} | {r['gbs']:.0f} | {r['fraction']:.3f}{'*' * missed(r)} | {r['goal']} | {_peers(r)} |" for r in large),
-        "", "Small scans of float32, in microseconds of a CUDA graph of forty of them.",
-        "", "| scan | us | goal | others |", "|---|---|---|---|",
-        *(f"| {r['name']} | {r['us']:.2f}{'*' * missed(r)} | {r['goal']} | {_peers(r)} |" for r in small),
-    ]  # fmt: skip
-    return "\n".join(lines) + "\n"
-
-
-def _peers(row: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value:.2g}" for name, value in row["peers"].items())
-
-
-def draw(device: str, table: list[dict[str, Any]], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    shown = [r for r in table if "us" not in r]
-    figure, axes = pyplot.subplots(figsize=(9, 0.24 * len(shown) + 1.2), layout="constrained")
-    places = range(len(shown))
-    axes.barh(places, [r["fraction"] for r in shown], color="#3a6ea5", label="upsweep")
-    for name, mark, colour in (("CUB", "D", "#d1495b"), ("torch", "o", "#edae49"), ("cupy", "s", "#66a182"),
-                               ("cuda.compute", "v", "#5b5b5b"), ("JAX", "^", "#8d6cab")):  # fmt: skip
-        found = [(r["peers"][name], i) for i, r in enumerate(shown) if name in r["peers"]]
-        if found:
-            axes.scatter(*zip(*found), marker=mark, color=colour, label=name, zorder=3, s=22)
-    axes.axvline(1, color="black", lw=0.8)
-    axes.set_yticks(places, [r["name"] for r in shown], fontsize=7)
-    axes.set_ylim(len(shown) - 0.5, -0.5)
-    axes.set_xlabel(f"fraction of a device copy ({device})")
-    axes.legend(loc="lower right", fontsize=8)
-    figure.savefig(path, dpi=120)
-
-
 def speed(folder: Path) -> None:
     """Measures everything and writes the results."""
     compiled()
-    table, device = rows(), torch.cuda.get_device_name()
-    (folder / "gpu.json").write_text(json.dumps({"device": device, "rows": table}, indent=1))
-    (folder / "gpu.md").write_text(markdown(device, table))
-    draw(device, table, folder / "gpu.png")
-    print(markdown(device, table), flush=True)
+    found = {"device": torch.cuda.get_device_name(), "rows": rows()}
+    name = found["device"].lower().replace(" ", "-")
+    (folder / f"gpu-{name}.json").write_text(json.dumps(found, indent=1))
+    print(markdown([found]), flush=True)
 
 
 if __name__ == "__main__":

@@ -167,6 +167,7 @@ def main(folder):
         rows.append({"layer": layer, "step": round(stepped(layer), 2)})
         print(f"{layer:>14} step {rows[-1]['step']}", flush=True)
     name = machine.lower().replace(" ", "-").replace(",", "")
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"layers-{name}.json").write_text(
         json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
     )

@@ -169,6 +169,7 @@ def main(folder):
         print(f"{shape!s:>18} {rows[-1]['dtype']:>9} {told}", flush=True)
         if GPU:
             torch.cuda.empty_cache()
+    folder.mkdir(parents=True, exist_ok=True)
     name = machine.lower().replace(" ", "-").replace(",", "")
     (folder / f"models-{name}.json").write_text(
         json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
