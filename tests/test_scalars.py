@@ -147,6 +147,15 @@ def test_what_numpy_refuses_is_refused_in_its_words(engine):
             up.scan(np.arange(3, dtype="i1"), fn, engine=engine)
 
 
+@pytest.mark.parametrize(
+    "fn", [lambda a: len(f"{a}"), lambda a: len(str(a)), lambda a: len(repr(a))], ids=["f", "str", "repr"]
+)
+def test_texts_of_numbers_are_refused_where_a_function_is_compiled(fn):
+    """numba's text of a number is that of its type."""
+    with pytest.raises(up.OperatorError, match="makes no text of numbers"):
+        up.scan(np.arange(3), map=fn, engine="cpu")
+
+
 POWERS = [
     (3, 65537),
     (5, 2**40 + 1),

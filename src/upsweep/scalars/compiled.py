@@ -280,6 +280,9 @@ def _attributes(templates: Any, imputils: Any, compiler: Compiler) -> None:
         key = Ruled
 
         def generic_resolve(self, ty: Any, name: str) -> Any:
+            if name in _TEXTS:
+                # numba would write down the type in place of the number.
+                raise Refused("a compiled function makes no text of numbers")
             if name in PARTS:
                 return PARTS[name].typed(self.context, (settled(ty),))
             return types.BoundFunction(methods[name], ty) if name in methods and ty is settled(ty) else None
@@ -289,6 +292,9 @@ def _attributes(templates: Any, imputils: Any, compiler: Compiler) -> None:
         one = settled(ty)
         made = PARTS[name].typed(context.typing_context, (one,))
         return PARTS[name].code(context, builder, made(one), [context.cast(builder, value, ty, one)])
+
+
+_TEXTS = {"__str__", "__repr__", "__format__"}
 
 
 def _member(compiler: Compiler, ty: Library, name: str) -> Any:
