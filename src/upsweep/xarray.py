@@ -19,7 +19,6 @@ from upsweep.accessors import FUNCTIONS, methods
 from upsweep.components import bare, tupled
 from upsweep.segments import Segments
 
-
 _FUNCTIONS = FUNCTIONS | {"reduce": up.reduce}
 
 
