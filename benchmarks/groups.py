@@ -18,6 +18,7 @@ import pandas as pd
 import polars as pl
 
 import upsweep as up
+import upsweep.pandas
 from races import race
 
 REPEATS = 15
@@ -38,7 +39,7 @@ def flights() -> pd.DataFrame:
     table["tailnum"] = table.tailnum.fillna("none")
     table["carrier"] = table.carrier.astype("category")
     table["distance"] = table.distance.astype(np.float64)
-    return table
+    return table.assign(**{f"distance {i}": table.distance + i for i in range(4)})
 
 
 def racers(table: pd.DataFrame, rows: pl.DataFrame, key: list[str]) -> dict[str, dict]:
@@ -47,12 +48,18 @@ def racers(table: pd.DataFrame, rows: pl.DataFrame, key: list[str]) -> dict[str,
     by = table.groupby
     start = {"observed": True, "sort": False}
     weights = np.float64(0.1)
+    several = [f"distance {i}" for i in range(4)]
     return {
         "cumsum": {
             "ours": lambda: up.scan(x, segments=groups),
             "ours in order": lambda: up.scan(x, segments=groups, order="sequential"),
             "pandas": lambda: by(key, **start)["distance"].cumsum(),
             "polars": lambda: rows.select(pl.col("distance").cum_sum().over(key))["distance"],
+        },
+        "cumsum of 4 columns": {
+            "ours": lambda: by(key, **start)[several].upsweep.cumulative_sum(),
+            "pandas": lambda: by(key, **start)[several].cumsum(),
+            "polars": lambda: rows.select(pl.col(several).cum_sum().over(key)),
         },
         "cummax": {
             "ours": lambda: up.scan(x, "max", segments=groups),

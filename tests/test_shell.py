@@ -36,14 +36,23 @@ def test_a_command_that_is_asked_to_end_leaves_no_folder(tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
-def test_operators_are_completed() -> None:
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("upsweep scan x.npy --op log", "plain,logaddexp"),
+        # The shell itself lists files then.
+        ("upsweep scan x", "file,x"),
+        ("upsweep scan x.npy --out y", "file,y"),
+    ],
+)
+def test_operators_and_files_are_completed(typed: str, offered: str) -> None:
     asked = {
-        "_UPSWEEP_COMPLETE": "bash_complete", "COMP_WORDS": "upsweep scan x.npy --op log", "COMP_CWORD": "4",
+        "_UPSWEEP_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1),
     }  # fmt: skip
     got = subprocess.run(
         [sys.executable, "-c", START], env=os.environ | asked, capture_output=True, text=True, timeout=300
     )
-    assert got.stdout.split() == ["plain,logaddexp"]
+    assert got.stdout.split() == [offered]
 
 
 def seen(folder: Path, width: int, environment: dict[str, str], *words: str) -> str:

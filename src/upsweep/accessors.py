@@ -7,10 +7,19 @@ from typing import Any, TypeVar
 
 import upsweep as up
 
-FUNCTIONS = (
-    "scan", "cumulative_sum", "cumulative_prod", "cummax", "cummin", "cumlogsumexp", "ema", "discounted_sum",
-)  # fmt: skip
-"""The functions whose first operand is scanned."""
+
+def recurrence_of(b: Any, a: Any, **keywords: Any) -> Any:
+    """`upsweep.linear_recurrence(a, b)`: `h[t] = a[t] h[t-1] + b[t]`, where this object is b."""
+    return up.linear_recurrence(a, b, **keywords)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(up, name)
+    for name in (
+        "scan", "cumulative_sum", "cumulative_prod", "cummax", "cummin", "cumlogsumexp", "ema", "discounted_sum",
+    )
+} | {"linear_recurrence": recurrence_of}  # fmt: skip
+"""The functions whose first operand is scanned, by the names of the methods."""
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -23,7 +32,7 @@ def of_groups(name: str, x: Any, groups: Any, /, *args: Any, **keywords: Any) ->
     ):
         if keywords.get(taken) is not None:
             raise ValueError(f"{why}: call it without {taken}=")
-    function = _discounted_sum if name == "discounted_sum" else getattr(up, name)
+    function = _discounted_sum if name == "discounted_sum" else FUNCTIONS[name]
     return function(x, *args, segments=groups, **keywords)
 
 
@@ -48,5 +57,6 @@ def _method(name: str) -> Callable[..., Any]:
         return self._call(name, *args, **keywords)
 
     method.__name__ = name
-    method.__doc__ = f"`upsweep.{name}` of this object."
+    own = FUNCTIONS[name] is recurrence_of
+    method.__doc__ = recurrence_of.__doc__ if own else f"`upsweep.{name}` of this object."
     return method

@@ -91,7 +91,9 @@ def _of_dasks_threads() -> bool:
         return False
     known = getattr(dask, "pools", {}).values()
     pools = [getattr(dask, "default_pool", None), *(pool for each in known for pool in each.values())]
-    return any(here in getattr(pool, "_threads", ()) for pool in pools)
+    # A pool lists a thread after it has started it, and the thread may be at work by then. The names are the pool's own.
+    prefixes = (getattr(pool, "_thread_name_prefix", None) for pool in pools)
+    return any(prefix and here.name.startswith(f"{prefix}_") for prefix in prefixes)
 
 
 @cache

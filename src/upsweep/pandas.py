@@ -21,7 +21,7 @@ from pandas.api.extensions import ExtensionArray, register_dataframe_accessor, r
 from pandas.api.typing import DataFrameGroupBy, Resampler, SeriesGroupBy
 
 import upsweep as up
-from upsweep.accessors import methods, of_groups
+from upsweep.accessors import FUNCTIONS, methods, of_groups
 from upsweep.components import bare, tupled
 from upsweep.engine import choose, grouping
 
@@ -37,13 +37,13 @@ class Accessor:
 
     def _call(self, name: str, *args: Any, **keywords: Any) -> Any:
         if self._obj.ndim == 1:
-            return getattr(up, name)(self._obj, *args, **keywords)
+            return FUNCTIONS[name](self._obj, *args, **keywords)
         keywords.setdefault("axis", 0)
         if len(set(self._obj.dtypes)) == 1 or keywords["axis"] != 0:
-            return getattr(up, name)(self._obj, *args, **keywords)
+            return FUNCTIONS[name](self._obj, *args, **keywords)
         # Columns of several dtypes have no array in common.
         del keywords["axis"]
-        return self._obj.apply(lambda column: _alone(getattr(up, name)(column, *args, **keywords)))
+        return self._obj.apply(lambda column: _alone(FUNCTIONS[name](column, *args, **keywords)))
 
 
 @methods

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 import upsweep as up
-from upsweep.accessors import methods, of_groups
+from upsweep.accessors import FUNCTIONS, methods, of_groups
 
 
 @pl.api.register_series_namespace("upsweep")
@@ -28,7 +28,7 @@ class Accessor:
         self._series = series
 
     def _call(self, name: str, *args: Any, **keywords: Any) -> Any:
-        return getattr(up, name)(self._series, *args, **keywords)
+        return FUNCTIONS[name](self._series, *args, **keywords)
 
 
 @pl.api.register_expr_namespace("upsweep")
@@ -55,7 +55,7 @@ class ExprAccessor:
             told = [next(rest) if isinstance(value, pl.Expr) else value for value in given]
             operands, named = told[: len(args)], dict(zip(keywords, told[len(args) :]))
             if not by:
-                return getattr(up, name)(x, *operands, **named)
+                return FUNCTIONS[name](x, *operands, **named)
             return of_groups(name, x, up.segments.groups(*by), *operands, **named)
 
         # Of several columns each is scanned by itself.

@@ -4,6 +4,8 @@
 >>> rain = xr.DataArray([[1, 2], [3, 4]], dims=("time", "x"), coords={"x": [10, 20]}, name="rain")
 >>> rain.upsweep.scan(dim="time").sel(x=20).values.tolist()
 [2, 6]
+>>> rain.upsweep.reduce("max", dim="time").sel(x=20).item()
+4
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from typing import Any
 import xarray as xr
 
 import upsweep as up
-from upsweep.accessors import methods
+from upsweep.accessors import FUNCTIONS, methods
 from upsweep.components import bare, tupled
 from upsweep.segments import Segments
+
+_FUNCTIONS = FUNCTIONS | {"reduce": up.reduce}
 
 
 @xr.register_dataarray_accessor("upsweep")
@@ -26,6 +30,10 @@ class Accessor:
 
     def __init__(self, obj: xr.DataArray) -> None:
         self._obj = obj
+
+    def reduce(self, *args: Any, **keywords: Any) -> Any:
+        """`upsweep.reduce` along `dim`, which goes. With `segments` it stays, and the result is an array without labels."""
+        return self._call("reduce", *args, **keywords)
 
     def _call(self, name: str, *args: Any, dim: str | None = None, **keywords: Any) -> xr.DataArray:
         obj = self._obj
@@ -42,14 +50,16 @@ class Accessor:
         args = tuple(self._like(arg, obj) for arg in args)
         # An initial has one value a row, also where a row has no items.
         nothing = xr.zeros_like(obj.isel({along: slice(0, 0)}), dtype=bool)
-        rows = {"initial": nothing.any(along)}
-        keywords = {key: self._like(value, rows.get(key, obj)) for key, value in keywords.items()}
+        rows = nothing.any(along).assign_attrs(obj.attrs)
+        beside = {"initial": rows}
+        keywords = {key: self._like(value, beside.get(key, obj)) for key, value in keywords.items()}
         told = keywords.get("segments")
         if isinstance(told, Segments):
             marks = tuple(_marks(mark, obj, along) for mark in tupled(told.values))
             keywords["segments"] = Segments(told.spelling, marks if told.spelling == "groups" else marks[0])
-        made = tupled(getattr(up, name)(obj.data, *args, **keywords))
-        return bare([obj.copy(data=y) if y.shape == obj.shape else y for y in made])
+        made = tupled(_FUNCTIONS[name](obj.data, *args, **keywords))
+        likes = {obj.shape: obj, rows.shape: rows}
+        return bare([likes[y.shape].copy(data=y) if y.shape in likes else y for y in made])
 
     def _like(self, value: Any, obj: xr.DataArray) -> Any:
         if not isinstance(value, xr.DataArray):

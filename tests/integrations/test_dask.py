@@ -211,6 +211,20 @@ def test_what_dasks_threads_run_takes_one_thread_each():
     assert cores.wanted() == here
 
 
+def test_a_thread_that_its_pool_does_not_list_yet(monkeypatch):
+    class Listed(set):
+        def add(self, thread):
+            pass
+
+    monkeypatch.setattr(cores, "cores", lambda: 2)
+    threaded = pytest.importorskip("dask.threaded")
+    with threaded.ContextAwareThreadPoolExecutor(1) as pool:
+        pool._threads = Listed()
+        assert pool.submit(cores.wanted).result() == 2
+        monkeypatch.setattr(threaded, "default_pool", pool)
+        assert pool.submit(cores.wanted).result() == 1
+
+
 @pytest.mark.parametrize(
     "keywords", [{}, {"reverse": True}, {"exclusive": True, "initial": np.arange(5, 9, dtype="u8")}]
 )

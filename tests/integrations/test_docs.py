@@ -92,7 +92,9 @@ def test_both_sides_of_the_phrasebook_give_the_same_numbers():
     rows = ROW.findall(page)
     assert len(rows) == len(re.findall("^[|] `", page, re.MULTILINE)) >= 30
     names = {name: pytest.importorskip(name) for name in ("pandas", "polars", "scipy", "torch", "jax")}
-    x = np.random.default_rng(0).random(60) + 0.5
+    x, k = np.random.default_rng(0).random(60) + 0.5, np.arange(60) * 7 % 5
+    # Uneven gaps.
+    times = np.datetime64("2026-01-01", "us") + np.cumsum(k * 7200).astype("m8[s]")
     from jax import lax
 
     import upsweep.jax as uj
@@ -101,9 +103,9 @@ def test_both_sides_of_the_phrasebook_give_the_same_numbers():
 
     names |= {
         "np": np, "up": up, "ut": ut, "uj": uj, "lax": lax, "jnp": names["jax"].numpy, "x": x, "xs": x.reshape(6, 10),
-        "k": np.arange(60) * 7 % 5, "s": names["pandas"].Series(x), "t": names["torch"].tensor(x),
+        "k": k, "times": times, "s": names["pandas"].Series(x), "t": names["torch"].tensor(x),
         "j": names["jax"].numpy.asarray(x), "pl": names["polars"],
-        "f": names["polars"].DataFrame({"v": x, "k": np.arange(60) * 7 % 5}),
+        "f": names["polars"].DataFrame({"v": x, "k": k, "day": times}),
     }  # fmt: skip
     for theirs, ours in rows:
         got, want = (np.asarray(eval(text, names)) for text in (ours, theirs))

@@ -144,6 +144,14 @@ def test_bits_and_gradients_are_those_of_pytorch(name, dtype, device):
         (same if v in (*LAYERS[name][0], "initial") else near)(mine_d, d)
 
 
+def test_the_decay_of_s5_stays_as_small_as_it_is():
+    x, eigenvalues = jnp.ones((2, 5, 3), "c8"), jnp.full(3, -1j)
+    made = jax.make_jaxpr(uj.s5)(x, eigenvalues)
+    assert [each.primitive.name for each in made.eqns if each.outvars[0].aval.shape == x.shape] == [
+        "upsweep_recurrence"
+    ]
+
+
 def test_s5_is_pytorchs_but_for_its_exponentials(device):
     operands, h = given("s5"), start("s5", 2)
     leaves = torches("s5", operands, "float32", device)

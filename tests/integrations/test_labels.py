@@ -280,6 +280,55 @@ def test_xarray_keeps_dimensions_coordinates_and_chunks():
         up.scan(chunked, axis=0)
 
 
+def test_reductions_of_xarray_keep_the_other_dimensions():
+    xr, _ = pytest.importorskip("xarray"), pytest.importorskip("upsweep.xarray")
+    coords = {"time": np.arange(20) * 3, "x": list("abc")}
+    rain = xr.DataArray(X.reshape(20, 3), coords, ("time", "x"), name="rain", attrs={"units": "mm"})
+    got = rain.upsweep.reduce("max", dim="time")
+    xr.testing.assert_identical(got, rain.max("time", keep_attrs=True))
+    starts = xr.DataArray(np.arange(3), {"x": list("cba")}, ("x",))
+    started = rain.upsweep.reduce(dim="time", initial=starts)
+    np.testing.assert_array_equal(started, up.reduce(rain.values, axis=0, initial=np.arange(3)[::-1]))
+    two = up.segments.lengths([5, 15])
+    want = up.reduce(rain.values, axis=0, segments=two)
+    np.testing.assert_array_equal(rain.upsweep.reduce(dim="time", segments=two), want)
+    assert rain.upsweep.reduce("max", dim="x").dims == ("time",)
+    pytest.importorskip("dask")
+    lazy = rain.chunk({"time": 7}).upsweep.reduce("max", dim="time")
+    assert lazy.chunks is not None
+    xr.testing.assert_identical(lazy.compute(), got)
+
+
+def test_recurrences_of_labelled_objects():
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("upsweep.pandas")
+    x, a = np.arange(6.0), np.array([0.5, 0.25, 0.5, 2, 1, 0.5])
+    want = up.linear_recurrence(a, x)
+    table = pd.DataFrame({"x": x, "a": a, "key": [1, 2, 1, 2, 1, 2]}, list("abcdef"))
+    pd.testing.assert_series_equal(
+        table["x"].upsweep.linear_recurrence(table["a"]), pd.Series(want, table.index, name="x")
+    )
+    grouped = table.groupby("key")["x"].upsweep.linear_recurrence(0.5)
+    np.testing.assert_array_equal(
+        grouped, up.linear_recurrence(0.5, x, segments=up.segments.groups(table["key"].values))
+    )
+    pl, _ = pytest.importorskip("polars"), pytest.importorskip("upsweep.polars")
+    rows = pl.from_pandas(table)
+    got = rows.select(
+        pl.col("x").upsweep.linear_recurrence(pl.col("a")),
+        by=pl.col("x").upsweep.linear_recurrence(0.5, over="key"),
+    )
+    assert got.to_dict(as_series=False) == {"x": want.tolist(), "by": grouped.tolist()}
+    xr, _ = pytest.importorskip("xarray"), pytest.importorskip("upsweep.xarray")
+    decay = xr.DataArray([0.5, 0.25], {"lat": [3, 1]}, ("lat",))
+    flow = xr.DataArray(x.reshape(3, 2), {"lat": [1, 3]}, ("time", "lat"))
+    stored = flow.upsweep.linear_recurrence(decay, dim="time")
+    np.testing.assert_array_equal(stored, up.linear_recurrence([0.25, 0.5], x.reshape(3, 2), axis=0))
+    pytest.importorskip("dask")
+    lazy = flow.chunk({"time": 2}).upsweep.linear_recurrence(decay, dim="time")
+    assert lazy.chunks == ((2, 1), (2,))
+    xr.testing.assert_identical(lazy.compute(), stored)
+
+
 @pytest.mark.parametrize("how", [{}, {"closed": "right", "label": "right"}, {"offset": "3h"}], ids=str)
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_spans_of_time_in_pandas(how, shuffled):

@@ -141,15 +141,17 @@ def test_tensors_that_are_no_plain_memory_are_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         levels = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)
+        strided = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
     for x, says in (
         (ragged, r"x\.values\(\)"),
+        (strided, r"torch\.jagged"),
         (levels, r"x\.dequantize"),
         (torch.eye(3).to_sparse(), r"x\.to_dense"),
     ):
         for call in (
             lambda x: ut.scan(x, dim=0), lambda x: ut.cumulative_sum(x, dim=0), lambda x: ut.ema(x, 0.5, dim=0), ut.min_gru,
             lambda x: ut.gae(x, x, 0.0, gamma=0.5, lam=0.5, dim=0), lambda x: ut.lfilter([1.0], [1.0], x),
-            lambda x: ut.linear_recurrence(1.0, x, dim=0), lambda x: ut.reduce(x, dim=0),
+            lambda x: ut.linear_recurrence(1.0, x, dim=0), lambda x: ut.reduce(x, dim=0), lambda x: up.scan(x, axis=0),
         ):  # fmt: skip
             with pytest.raises(up.EngineError, match=says):
                 call(x) if call is not ut.min_gru else call(x, x)

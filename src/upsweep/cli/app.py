@@ -80,7 +80,7 @@ def _slower(ratio: float) -> str:
 
 
 @app.command()
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option(
     "--op",
     default="add",
@@ -128,6 +128,7 @@ def _slower(ratio: float) -> str:
 @click.option(
     "--out",
     "to",
+    type=click.Path(),
     help="Where the result goes: of any of these kinds, or - for standard output. By default next to FILE.",
 )
 @click.option("--force", is_flag=True, help="Replace a target that exists, even FILE.")
@@ -153,9 +154,12 @@ def scan(
                 overwrite=force, progress=progress, **functions,
             )  # fmt: skip
         items, seconds = totals["scanning"], time.perf_counter() - began
-        rate = f"{items / seconds / 1e6:.1f} million a second"
+        rate = items / seconds
+        speed = f"{rate / 1e6:.1f} million" if rate >= 1e5 else f"{rate:,.0f}"
         piped = (to or file) == pipes.PIPE
-        line = f"{pipes.PIPE if piped else target}: {items:,} items by {op} in {seconds:.1f} s, {rate}"
+        line = (
+            f"{pipes.PIPE if piped else target}: {items:,} items by {op} in {seconds:.1f} s, {speed} a second"
+        )
         click.echo(line, err=piped)
 
 

@@ -172,6 +172,7 @@ def _read_torch(x: Any) -> np.ndarray:
         # PyTorch's own operators alone take tensors without memory.
         if x.is_meta or isinstance(x, torch._subclasses.FakeTensor):
             raise homes.Elsewhere("torch") from None
+        tensors.check_dense(x)
         raise EngineError(f"PyTorch does not show the memory of this tensor: {error}") from error
 
 

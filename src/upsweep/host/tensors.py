@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from upsweep import homes
+from upsweep.engine import EngineError
 
 _MOST, _EACH = 4096, 8
 """Shapes whose tensors are remembered; one more, and all are forgotten. And guards of one shape: further tensors of it are asked
@@ -91,3 +92,19 @@ def _asked(x: Any) -> tuple[Any, ...]:
     except RuntimeError:
         # A sparse or nested tensor has no strides: a call with it is never found, and `view` refuses it.
         return [], True
+
+
+def check_dense(x: Any) -> None:
+    """An EngineError where the items of a tensor do not lie in memory as they are."""
+    torch = sys.modules["torch"]
+    if x.layout is not torch.strided or x.is_quantized or x.is_nested:
+        kind = "nested" if x.is_nested else "quantized" if x.is_quantized else str(x.layout)
+        raise EngineError(
+            f"a {kind} tensor has no items side by side to scan: pass {_DENSE.get(kind, 'x.to_dense()')}"
+        )
+
+
+_DENSE = {
+    "nested": "x.values() with segments=upsweep.segments.offsets(x.offsets()) of one whose layout is torch.jagged",
+    "quantized": "x.dequantize()",
+}

@@ -20,9 +20,10 @@ from upsweep.arguments import (
     dtype_of,
     summed_dtype,
 )
-from upsweep.engine import DTypeError, EngineError
+from upsweep.engine import DTypeError
 from upsweep.homes import transformed
 from upsweep.host import view
+from upsweep.host.tensors import check_dense
 from upsweep.torch.followers import following
 
 
@@ -44,23 +45,13 @@ def dim_of(axis: int | None, dim: int | None, x: Tensor) -> int:
 def tensor(x: Any, dtype: Any = None) -> Tensor:
     """A tensor, of NumPy's array for instance, of the dtype that torch or NumPy calls so."""
     x = x if isinstance(x, Tensor) else of_host(x)
-    if x.layout is not torch.strided or x.is_quantized:
-        kind = "nested" if x.is_nested else "quantized" if x.is_quantized else str(x.layout)
-        raise EngineError(
-            f"a {kind} tensor has no items side by side to scan: pass {_DENSE.get(kind, 'x.to_dense()')}"
-        )
+    check_dense(x)
     if dtype is None:
         return x
     wanted = dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype_of(dtype).name, None)
     if not isinstance(wanted, torch.dtype):
         raise DTypeError(f"PyTorch has no dtype={dtype!r}: pass torch.float64 or 'float64', for instance")
     return x.to(wanted)
-
-
-_DENSE = {
-    "nested": "x.values() with segments=upsweep.segments.offsets(x.offsets())",
-    "quantized": "x.dequantize()",
-}
 
 
 def of_host(x: Any) -> Tensor:

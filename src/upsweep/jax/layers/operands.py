@@ -87,7 +87,9 @@ def over_batches(run: Callable[..., Any], alone: Callable[..., bool]) -> Callabl
 
 
 def in_order(a: Array, b: Array, initial: Any, offsets: Any) -> tuple[Array, Array]:
-    """`h[t] = a[t] h[t-1] + b[t]` along the steps, and the last states, by functions that have all derivatives."""
+    """`h[t] = a[t] h[t-1] + b[t]` along the steps, and the last states, by functions that have all derivatives. Axes of one item
+    of a hold for all of b's.
+    """
     batch, steps, channels = b.shape
     sequences = batch if offsets is None else offsets.shape[0] - 1
     start = jnp.zeros((sequences, channels), b.dtype) if initial is None else initial
@@ -103,7 +105,7 @@ def in_order(a: Array, b: Array, initial: Any, offsets: Any) -> tuple[Array, Arr
     heads = jnp.zeros(steps, bool).at[there].set(True, mode="drop").reshape(1, -1, 1)
     if initial is not None:
         at = jnp.minimum(first, steps - 1)
-        ones = _walked(a[0, at][:, None], b[0, at][:, None], initial, None)[:, 0]
+        ones = _walked(jnp.broadcast_to(a, b.shape)[0, at][:, None], b[0, at][:, None], initial, None)[:, 0]
         b = b.at[0, there].set(ones, mode="drop")
     h = _walked(a, b, None, heads)
     return h, jnp.where(empty[:, None], start, h[0, jnp.maximum(behind - 1, 0)])

@@ -43,7 +43,8 @@ def s5(
     x, eigenvalues, initial, cu_seqlens = arrays(x, eigenvalues, initial, cu_seqlens)
     given = s5_operands(JAX, x, eigenvalues, step, initial, cu_seqlens)
     x, eigenvalues, step = given.arrays
-    decay = jnp.broadcast_to(jnp.exp(eigenvalues * step), x.shape)
+    # XLA would compute the exponentials of a decay as large as x once an item.
+    decay = jnp.exp(eigenvalues * step)[None, None]
     h, last = in_order(decay, x, given.initial, given.offsets)
     return (h, last) if return_state else h
 
