@@ -16,6 +16,7 @@ from upsweep.cpu import tuning
 from upsweep.cpu.address import copy_bytes, stream_line
 from upsweep.cpu.memory import Items
 from upsweep.cpu.words import LINE
+from upsweep.dtypes import bits_of
 
 SHORT_LINE, BACKWARD_LINE, STREAM_LINE = tuning.SHORT_LINE, tuning.BACKWARD_LINE, tuning.STREAM_LINE
 
@@ -114,3 +115,24 @@ def stream(size: int) -> Callable[..., None]:
             copy_bytes(target + done, source + done, left - done)
 
     return go
+
+
+def restart(size: int) -> Callable[..., None]:
+    """The code that sets the prefixes at the heads of segments to starts, which lie `apart` items apart, 0 or 1."""
+    bits, flag = bits_of(size), np.dtype(np.uint8)
+    items, flags = Items([bits], [bits], True), Items([flag], [flag], True)
+    read, write, head = items.read, items.write, flags.read
+
+    def begin(prefixes, starts, heads, apart, count):
+        # An item is read whether it counts or not: so each loop becomes vector code.
+        if apart:
+            for i in range(count):
+                start, p = read((starts,), i), read((prefixes,), i)
+                write((prefixes,), i, start if head((heads,), i) else p)
+        else:
+            start = read((starts,), 0)
+            for i in range(count):
+                p = read((prefixes,), i)
+                write((prefixes,), i, start if head((heads,), i) else p)
+
+    return begin
