@@ -7,6 +7,7 @@ import os
 import platform
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,25 @@ def loops() -> None:
         print(f"  {name:16} {theirs / ours:6.2f}", flush=True)
 
 
+def threads(size: int = 1 << 28) -> None:
+    """Scans by one thread, two, four and so on, beside a copy by as many."""
+    cores = os.cpu_count() or 1
+    print("threads: speed of a scan beside one thread, and beside a copy by as many")
+    for dtype in ("f4", "f8", "i4", "i8"):
+        x = (np.arange(size // np.dtype(dtype).itemsize) % 7).astype(dtype)
+        y, alone = np.zeros_like(x), 0.0
+        for count in [1 << k for k in range(cores.bit_length())]:
+            with up.set_threads(count), ThreadPoolExecutor(count) as pool:
+                shares = list(zip(np.array_split(y, count), np.array_split(x, count)))
+                ours, copy = race(
+                    lambda: up.scan(x, out=y),
+                    lambda: list(pool.map(lambda share: np.copyto(*share), shares)),
+                    repeats=15,
+                )
+            alone = alone or ours
+            print(f"  {dtype} {count:3} {alone / ours:6.2f} {copy / ours:6.2f}", flush=True)
+
+
 def calls() -> None:
     """Microseconds of a call of a thousand items."""
     import torch
@@ -186,6 +206,7 @@ def main() -> None:
         one_core()
         layouts()
     loops()
+    threads()
     rows = []
     for row in bench.measure():
         print(row, flush=True)

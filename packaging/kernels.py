@@ -46,6 +46,7 @@ def calls() -> Iterator[None]:
             yield up.scan(row, name, segments=heads)
             yield up.scan(table, name, axis=0)
             yield up.scan(short, name, axis=1)
+            yield up.scan(short, name, axis=1, reverse=True)
             yield up.scan(row, name, segments=KEYS)
         # Large arrays have code of their own for the last rows of columns, and columns of integers go another way where their
         # results go past the cache.
@@ -56,6 +57,8 @@ def calls() -> Iterator[None]:
         for shape in (row, table):
             yield up.scan(shape, axis=0, order="sequential")
             yield up.scan(shape, axis=0, exclusive=True, order="sequential")
+        yield up.scan(short, axis=1, order="sequential")
+        yield up.scan(row, segments=heads, exclusive=True)
     for dtype in FLOATS:
         pair = np.ones(64, dtype), np.ones(64, dtype)
         yield up.scan(pair, "affine")

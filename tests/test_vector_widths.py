@@ -29,6 +29,20 @@ for name in ("hash-u64", "add-f32", "add-i8", "add-i32"):
             got = np.moveaxis(up.scan(x, case.op, axis=axis), axis, 1)
             for row, given in zip(got, np.moveaxis(x, axis, 1)):
                 assert row.tobytes() == oracle(case.arrays, (given.copy(),))[0].tobytes(), (name, shape, axis)
+for name in ("hash-u64", "add-f32"):
+    case = CASES[name]
+    (x,) = case.draw((37, 70), 1)
+    heads, start = np.arange(x.size).reshape(x.shape) % 7 == 0, x.dtype.type(3)
+    for form in (
+        {"reverse": True},
+        {"order": "sequential"},
+        {"reverse": True, "order": "sequential"},
+        {"exclusive": True, "heads": heads},
+    ):
+        (want,) = oracle(case.arrays, (x,), axis=1, initial=(start,), **form)
+        if "heads" in form:
+            form["segments"] = up.segments.flags(form.pop("heads"))
+        assert up.scan(x, case.op, axis=1, initial=start, **form).tobytes() == want.tobytes(), (name, form)
 """
 
 

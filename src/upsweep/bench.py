@@ -62,6 +62,8 @@ def measure(size: int = 1 << 28, rounds: int = 5) -> Iterator[Row]:
         yield _plane(axis, copy, rounds)
     yield _affine(copy, rounds)
     yield _segmented(copy, rounds)
+    for layout in _LAYOUTS:
+        yield _laid_out(layout, copy, rounds)
     yield _reduced(copy, rounds)
     yield _python_operator(size, rounds)
     for name in ("float32", "float64", "int64"):
@@ -190,6 +192,45 @@ def _segmented(copy: _Copy, rounds: int) -> Row:
     race = _race(lambda: up.scan(x, segments=segments, out=y), copy.of(y, x), rounds)
     moved = (2 * x.nbytes + flags.nbytes) / (2 * copy.size)
     return Row("segmented add float32 by flags", "copy", moved * race.ratio, 0.80)
+
+
+class _Layout(NamedTuple):
+    """Rows of so many items, of which every `step`-th counts, or as many columns."""
+
+    name: str
+    dtype: str
+    items: int
+    step: int = 1
+    axis: int = 1
+    reverse: bool = False
+    order: str = "tree"
+
+
+_LAYOUTS = (
+    _Layout("add float32, rows of 100", "float32", 100),
+    _Layout("add float32, rows of 100, reverse", "float32", 100, reverse=True),
+    _Layout("add float64, rows of 100, in order", "float64", 100, order="sequential"),
+    _Layout("add float16, rows of 500, [:, ::2]", "float16", 500, step=2),
+    _Layout("add bool, rows of 2", "bool", 2),
+    _Layout("add float32, 3 columns", "float32", 3, axis=0),
+)
+"""The layouts that lie farthest from a copy's speed."""
+
+
+def _laid_out(layout: _Layout, copy: _Copy, rounds: int) -> Row:
+    dtype, step, axis = np.dtype(layout.dtype), layout.step, layout.axis
+    lines = copy.size // (step * layout.items * dtype.itemsize)
+    x = _steps(lines * layout.items * step, dtype).reshape(lines, -1)[:, ::step]
+    y, way = np.zeros(x.shape, dtype), slice(None, None, -1 if layout.reverse else 1)
+
+    def scan() -> None:
+        up.scan(x, axis=axis, out=y, reverse=layout.reverse, order=layout.order)
+
+    scan()
+    sums = np.logical_or.accumulate if dtype.kind == "b" else np.add.accumulate
+    _must_equal(y, sums(x[:, way], axis)[:, way])
+    race = _race(scan, copy.of(y, np.zeros_like(y)), rounds)
+    return Row(layout.name, "copy", race.ratio, 0.70)
 
 
 def _reduced(copy: _Copy, rounds: int) -> Row:

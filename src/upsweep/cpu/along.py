@@ -8,7 +8,7 @@ become copies of the last item.
 
 from __future__ import annotations
 
-from upsweep.cpu.address import byte_at, copy_bytes, peek
+from upsweep.cpu.address import copy_bytes, peek
 from upsweep.cpu.along_places import (
     aim_runs,
     aim_sums,
@@ -22,7 +22,7 @@ from upsweep.cpu.along_places import (
     target_of,
     top_of,
 )
-from upsweep.cpu.frame import aim, ask, fill, move_line, part, place_of
+from upsweep.cpu.frame import aim, ask, fill, move_line, part, place_of, restart_line
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import NOWHERE, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
@@ -203,9 +203,8 @@ def put_head(L, A, first, rest):
 @of_words
 def restart(L, A, m):
     """An exclusive scan starts anew at the head of a segment."""
-    for i in range(m):
-        if byte_at(A + peek(L, FLAGS), i):
-            put(L, A, 0, i, START)
+    for c in range(peek(L, VALUES)):
+        restart_line(L, A, c, sum_at(L, A, c, 0, 0), 0, A + peek(L, FLAGS), 0, m)
 
 
 @of_words

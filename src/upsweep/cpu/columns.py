@@ -12,11 +12,11 @@ from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import BEFORE as BEFORE_ITEMS
 from upsweep.cpu.words import BEHIND, LINE, NOTHING, NOWHERE, PASS, ROW, SINK_WORDS, Part, Sink, Word
 
-COMPONENTS, VALUES, EXCLUSIVE, SINKS, SINK_AT, INPUTS, LANES, PITCH, PAST, REDUCE, SHORT, STATUS = map(
+COMPONENTS, VALUES, EXCLUSIVE, SINKS, SINK_AT, INPUTS, LANES, PITCH, PAST, REDUCE, SHORT, STATUS, BACKWARD = map(
     int,
     (
         Word.COMPONENTS, Word.VALUES, Word.EXCLUSIVE, Word.SINKS, Word.SINK_AT, Word.INPUTS, Word.LANES, Word.PITCH,
-        Word.PAST, Word.REDUCE, Word.SHORT, Word.STATUS,
+        Word.PAST, Word.REDUCE, Word.SHORT, Word.STATUS, Word.BACKWARD,
     ),
 )  # fmt: skip
 SIZE, SPARE, STACK, FOLDS, TOTAL, START, BASE, BEFORE, END, SINK = map(
@@ -185,6 +185,12 @@ def hand_row(L, A, first, w):
 
 
 @of_words
+def lowest_of_run(L, first, along):
+    """The lowest address of 16 items of a row, so many bytes apart, whose first lies at an address."""
+    return first + (ROW - 1) * along if peek(L, BACKWARD) else first
+
+
+@of_words
 def pass_turned(L, A, lane, skipped, w, count, has):
     """Scan the first `count` sixteens of w rows whose items lie side by side, onto the prefixes at BASE if the rows have any; the
     prefixes behind go to BEFORE. Of the rows from a lane on, the results of the first ones are `skipped`.
@@ -199,12 +205,12 @@ def pass_turned(L, A, lane, skipped, w, count, has):
     there = here + components
     steps, place = there + values, there + 2 * values + components
     for c in range(components):
-        source, _, across = place_of(L, A, c)
-        poke(A, here + c, source + lane * across)
+        source, along, across = place_of(L, A, c)
+        poke(A, here + c, lowest_of_run(L, source, along) + lane * across)
         poke(A, steps + c, across)
     for c in range(values):
-        target, _, across = target_of(L, A, c)
-        target += lane * across if target != NOWHERE else 0
+        target, along, across = target_of(L, A, c)
+        target += lowest_of_run(L, lane * across, along) if target != NOWHERE else 0
         poke(A, there + c, A + peek(part(L, c), SPARE) if skipped else target)
         poke(A, steps + components + c, ROW * peek(part(L, c), SIZE) if skipped else across)
         poke(A, place + c, target)

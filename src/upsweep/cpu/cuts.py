@@ -7,7 +7,17 @@ from typing import NamedTuple
 
 from upsweep import cores
 from upsweep.cpu import tuning
-from upsweep.cpu.rows import Rows, Strides, as_stored, costly, item_size, lanes_of, lines_of, plain, rows_of
+from upsweep.cpu.rows import (
+    Rows,
+    Strides,
+    as_stored,
+    costly,
+    item_size,
+    lanes_of,
+    lines_of,
+    rows_of,
+    side_by_side,
+)
 from upsweep.cpu.words import LINE, PANELS, ROW, WHOLE
 from upsweep.operators import extreme, free, variant_of
 from upsweep.plan import Plan
@@ -48,7 +58,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     lie, wanted, read = rows_of(plan, strides), wanted_threads(plan, strides), read_size(plan, strides)
     along = lie.inner is None or (straight and _line_by_line(plan, lie))
     tuned = rows if along else columns
-    staged = 0 if along or in_order else lines_staged(plan, strides, lie)
+    staged = 0 if along else lines_staged(plan, strides, lie)
     width = _width(plan, lie, tuned.width, staged, in_order, wanted)
     strips = -(-lie.side_by_side // width)
     groups = strips * prod(lie.sizes)
@@ -154,11 +164,13 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
 def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     """The rows of a strip, or the lines of columns, that come near in one go; 0 where none do.
 
-    Lines come near where they cannot be swept as they lie: their items are converted, reversed, apart or all the same. In large
-    arrays lines without gaps come near too, unless they are so long that a processor fetches them ahead, or so short that they
-    lie one behind the other anyway. Where results go past the cache, even the shortest rows come near.
+    Lines come near where they cannot be swept as they lie: their items are converted, apart or all the same, or reversed, unless
+    those of rows are so in all arrays, or their results start anew at the heads of segments. In large arrays lines without gaps
+    come near too, unless they are so long that a processor fetches them ahead, or so short that they lie one behind the other
+    anyway. Where results go past the cache, even the shortest rows come near.
     """
-    if lie.inner is None or lie.abreast or lie.folded or (lie.turned and lie.crossed) or not plain(plan):
+    called = plan.map is not None or plan.finish is not None
+    if lie.inner is None or lie.abreast or lie.folded or (lie.turned and lie.crossed) or called:
         return 0
     reads, writes = lines_of(plan)
     arrays = list(zip(strides, (*reads, *writes)))
@@ -167,12 +179,14 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     line = items * item_size(plan)
     if line >= tuning.STAGED_LINE and (not lie.turned or items >= tuning.SHORT):
         return 0
-    if as_stored(plan) and all(array[beside] == d.itemsize for array, d in arrays):
+    large = plan.n * plan.rows * item_size(plan) >= tuning.STAGED_FROM
+    if plan.segmented and plan.exclusive and lie.turned and not (large and items >= tuning.RESTARTED_ROW):
+        return 0
+    if as_stored(plan) and side_by_side(strides, (*reads, *writes), beside, lie.turned):
         # Rows side by side are taken in the order in which they lie, so that none of them stand one before the other.
         dense = all(
             (array[apart] if lie.turned else abs(array[apart])) == items * d.itemsize for array, d in arrays
         )
-        large = plan.n * plan.rows * item_size(plan) >= tuning.STAGED_FROM
         enough = line >= 2 * LINE if not lie.turned else items >= 3 * ROW or past_cache(plan)
         if not (dense and large and enough and line < tuning.STAGED_LINE):
             return 0

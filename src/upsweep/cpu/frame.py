@@ -9,9 +9,9 @@ from upsweep.cpu.words import PART_WORDS, WORDS, Part, Word
 COMPONENTS, VALUES, SWEEP, PLACES, STATUS, PITCH = map(
     int, (Word.COMPONENTS, Word.VALUES, Word.SWEEP, Word.PLACES, Word.STATUS, Word.PITCH)
 )
-SIZE, PANEL = int(Part.SIZE), int(Part.PANEL)
+SIZE, PANEL, START, RESTART = int(Part.SIZE), int(Part.PANEL), int(Part.START), int(Part.RESTART)
 
-_call7 = caller(7)
+_call5, _call7 = caller(5), caller(7)
 
 
 @of_words
@@ -61,6 +61,14 @@ def copy_rows(L, A, target, source, w):
     for c in range(peek(L, VALUES)):
         p = part(L, c)
         copy_bytes(A + peek(p, target), A + peek(p, source), w * peek(p, SIZE))
+
+
+@of_words
+def restart_line(L, A, c, prefixes, lane, heads, apart, count):
+    """Have a line of prefixes set to the starts from a lane on, `apart` items apart, at the heads of segments."""
+    p = part(L, c)
+    start = A + peek(p, START) + lane * peek(p, SIZE)
+    _call5(peek(p, RESTART), (prefixes, start, heads, apart, count))
 
 
 @of_words

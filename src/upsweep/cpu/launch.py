@@ -154,7 +154,7 @@ def _cut(facts: Facts) -> dict[Word, int]:
         Word.TILE: cuts.tile, Word.TILES: cuts.tiles, Word.EACH: nodes_of(cuts.tiles), Word.CHUNK: cuts.chunk,
         Word.WIDTH: cuts.width, Word.DIMS: len(lie.outer), Word.COMPONENTS: len(facts.sums),
         Word.SINKS: len(facts.writes), Word.INPUTS: len(facts.reads), Word.LANES: facts.lanes,
-        Word.PITCH: facts.pitch, Word.FOLDED: max(1, lie.folded), Word.STAGED: cuts.staged,
+        Word.PITCH: facts.pitch, Word.FOLDED: max(1, lie.folded), Word.STAGED: cuts.staged, Word.BACKWARD: facts.backward,
     }  # fmt: skip
 
 
@@ -182,7 +182,9 @@ def _sweep(facts: Facts) -> Unit:
         return straight(plan)
     if cuts.along:
         return runs(plan, facts.lanes)
-    return steps(plan) if cuts.in_order else sweep(plan, facts.lanes, facts.lie.turned)
+    if cuts.in_order:
+        return steps(plan, facts.lanes, facts.backward)
+    return sweep(plan, facts.lanes, facts.lie.turned, facts.backward)
 
 
 def _arrays(facts: Facts, strides: tuple[Strides, ...]) -> list[int]:

@@ -9,15 +9,19 @@ their first items move, then all their second ones, and so on: no loop is shorte
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from upsweep.cpu import tuning
 from upsweep.cpu.address import copy_bytes, stream_line
-from upsweep.cpu.memory import Items
+from upsweep.cpu.memory import Items, inner, room
 from upsweep.cpu.words import LINE
+from upsweep.dtypes import bits_of
 
-SHORT_LINE, BACKWARD_LINE, STREAM_LINE = tuning.SHORT_LINE, tuning.BACKWARD_LINE, tuning.STREAM_LINE
+SHORT_LINE, BACKWARD_LINE, STREAM_LINE, TOGETHER = (
+    tuning.SHORT_LINE, tuning.BACKWARD_LINE, tuning.STREAM_LINE, tuning.TOGETHER,
+)  # fmt: skip
 
 
 def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
@@ -27,6 +31,7 @@ def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
         from_array.read, from_array.read_strided, to_scratch.write, to_scratch.write_strided,
     )  # fmt: skip
     size, computed_size, same = stored.itemsize, computed.itemsize, stored == computed
+    bring_apart = _bring_apart(stored, computed)
 
     def come(array, along, across, scratch, pitch, lines, count):
         if along == count * across and pitch == count * computed_size:
@@ -53,10 +58,37 @@ def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
                 for i in range(count):
                     write((target,), i, item)
             else:
-                for i in range(count):
-                    write((target,), i, read_strided((source,), (across,), i))
+                bring_apart(target, source, across, count)
 
     return come
+
+
+def _bring_apart(stored: np.dtype, computed: np.dtype) -> Any:
+    """Bring the items of a line that lie apart. Items that are converted come together first, as they are, so that the conversion
+    is vector code.
+    """
+    from_array, to_scratch = Items([stored], [computed], True), Items([computed], [computed], True)
+    bits = Items([bits_of(stored.itemsize)], [bits_of(stored.itemsize)], True)
+    read, read_strided, write = from_array.read, from_array.read_strided, to_scratch.write
+    size, read_bits, write_bits = stored.itemsize, bits.read_strided, bits.write
+    together = room(TOGETHER * size)
+
+    @inner
+    def as_they_are(target, source, across, count):
+        for i in range(count):
+            write((target,), i, read_strided((source,), (across,), i))
+
+    @inner
+    def converted(target, source, across, count):
+        near = together()
+        for first in range(0, count, TOGETHER):
+            m = min(TOGETHER, count - first)
+            for i in range(m):
+                write_bits((near,), i, read_bits((source,), (across,), first + i))
+            for i in range(m):
+                write((target,), first + i, read((near,), i))
+
+    return as_they_are if stored == computed else converted
 
 
 def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
@@ -66,6 +98,7 @@ def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
         from_scratch.read, from_scratch.read_strided, to_array.write, to_array.write_strided,
     )  # fmt: skip
     size, computed_size, same = stored.itemsize, computed.itemsize, stored == computed
+    hand_apart = _hand_apart(computed, stored)
 
     def go(array, along, across, scratch, pitch, lines, count):
         if along == count * across and pitch == count * computed_size:
@@ -88,10 +121,35 @@ def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
                 for i in range(count):
                     write((target,), -i, read((source,), i))
             else:
-                for i in range(count):
-                    write_strided((target,), (across,), i, read((source,), i))
+                hand_apart(target, source, across, count)
 
     return go
+
+
+def _hand_apart(computed: np.dtype, stored: np.dtype) -> Any:
+    """The reverse of `_bring_apart`."""
+    to_array, from_scratch = Items([stored], [computed], True), Items([computed], [computed], True)
+    bits = Items([bits_of(stored.itemsize)], [bits_of(stored.itemsize)], True)
+    read, write, write_strided = from_scratch.read, to_array.write, to_array.write_strided
+    size, read_bits, write_bits = stored.itemsize, bits.read, bits.write_strided
+    together = room(TOGETHER * size)
+
+    @inner
+    def as_they_are(target, source, across, count):
+        for i in range(count):
+            write_strided((target,), (across,), i, read((source,), i))
+
+    @inner
+    def converted(target, source, across, count):
+        near = together()
+        for first in range(0, count, TOGETHER):
+            m = min(TOGETHER, count - first)
+            for i in range(m):
+                write((near,), i, read((source,), first + i))
+            for i in range(m):
+                write_bits((target,), (across,), first + i, read_bits((near,), i))
+
+    return as_they_are if stored == computed else converted
 
 
 def stream(size: int) -> Callable[..., None]:
@@ -114,3 +172,24 @@ def stream(size: int) -> Callable[..., None]:
             copy_bytes(target + done, source + done, left - done)
 
     return go
+
+
+def restart(size: int) -> Callable[..., None]:
+    """The code that sets the prefixes at the heads of segments to starts, which lie `apart` items apart, 0 or 1."""
+    bits, flag = bits_of(size), np.dtype(np.uint8)
+    items, flags = Items([bits], [bits], True), Items([flag], [flag], True)
+    read, write, head = items.read, items.write, flags.read
+
+    def begin(prefixes, starts, heads, apart, count):
+        # An item is read whether it counts or not: so each loop becomes vector code.
+        if apart:
+            for i in range(count):
+                start, p = read((starts,), i), read((prefixes,), i)
+                write((prefixes,), i, start if head((heads,), i) else p)
+        else:
+            start = read((starts,), 0)
+            for i in range(count):
+                p = read((prefixes,), i)
+                write((prefixes,), i, start if head((heads,), i) else p)
+
+    return begin

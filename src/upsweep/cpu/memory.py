@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import from_dtype, njit, types
 from numba.core import cgutils, imputils
 from numba.core.typing import templates
@@ -20,6 +21,7 @@ from upsweep.arithmetic import fma, horner
 from upsweep.cpu.address import I8, I64, pointer
 from upsweep.cpu.lowering import Compiler
 from upsweep.cpu.narrow import decoded, encoded, to_odd
+from upsweep.cpu.words import LINE
 from upsweep.dtypes import narrow, raw
 from upsweep.keys import rebuilt
 from upsweep.scalars.compiled import Compiler as Scalars
@@ -266,6 +268,21 @@ def advance(typing, addresses, strides, index):
         return context.make_tuple(builder, signature.return_type, moved)
 
     return addresses(addresses, strides, types.int64), code
+
+
+def room(size: int) -> Any:
+    """A function that gives the address of so many bytes, which are the caller's as long as it runs."""
+
+    @intrinsic
+    def own(typing):
+        def code(context, builder, signature, arguments):
+            memory = cgutils.alloca_once(builder, ir.ArrayType(I8, size))
+            memory.align = LINE
+            return builder.ptrtoint(memory, I64)
+
+        return types.int64(), code
+
+    return own
 
 
 def gathered(count: int) -> Any:

@@ -6,8 +6,18 @@ lie side by side instead, runs are transposed. So arrays that lie differently me
 
 from __future__ import annotations
 
-from upsweep.cpu.address import byte_at, caller, copy_bytes, peek, poke
-from upsweep.cpu.frame import aim, ask, move_line, move_lines, panel_row, part, place_of, whole_blocks
+from upsweep.cpu.address import caller, copy_bytes, peek, poke
+from upsweep.cpu.frame import (
+    aim,
+    ask,
+    move_line,
+    move_lines,
+    panel_row,
+    part,
+    place_of,
+    restart_line,
+    whole_blocks,
+)
 from upsweep.cpu.mapped import bring_operands, hand_result, hand_results, repeat_last
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import DOWN, FOLD, JOIN, ROW, SINK_WORDS, UP, Part, Sink, Word
@@ -155,19 +165,9 @@ def put(L, A, row, w, region):
 def restart(L, A, m, w):
     """An exclusive scan starts anew at the head of a segment."""
     for row in range(m):
-        flags = A + peek(L, FLAGS) + row * peek(L, PITCH)
-        for first in range(0, w, 8):
-            # One word holds the flags of eight lanes.
-            if first + 8 <= w and peek(flags + first, 0) == 0:
-                continue
-            for lane in range(first, min(first + 8, w)):
-                if byte_at(flags, lane):
-                    for c in range(peek(L, VALUES)):
-                        p = part(L, c)
-                        size = peek(p, SIZE)
-                        copy_bytes(
-                            panel_row(L, A, c, row - 1) + lane * size, A + peek(p, START) + lane * size, size
-                        )
+        heads = A + peek(L, FLAGS) + row * peek(L, PITCH)
+        for c in range(peek(L, VALUES)):
+            restart_line(L, A, c, panel_row(L, A, c, row - 1), 0, heads, 1, w)
 
 
 @of_words

@@ -7,6 +7,7 @@ these in registers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -53,8 +54,8 @@ class Rooms(NamedTuple):
     """Call a function for each lane with the lane's number, which must be the index of all that it reads and writes in rooms."""
 
 
-def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
-    """Rooms of `lanes` lanes."""
+def rooms(sizes: Sequence[int], lanes: int, backward: bool = False) -> Rooms:
+    """Rooms of `lanes` lanes. `backward`: in memory the items of runs stand from the last to the first."""
     widths = [lanes * size for size in sizes]
 
     @intrinsic
@@ -108,7 +109,8 @@ def rooms(sizes: Sequence[int], lanes: int) -> Rooms:
 
         return moved
 
-    turns, lines = (_turn_in, _turn_out), (_lines_in, _lines_out, _lines_past)
+    turns = partial(_turn_in, backward=backward), partial(_turn_out, backward=backward)
+    lines = (_lines_in, _lines_out, _lines_past)
     rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out, _line_past)
     return Rooms(
         room, row, *map(liner, turns), *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
@@ -120,23 +122,25 @@ def _row(builder: Any, start: Any, size: int, place: int, lanes: int) -> Any:
     return builder.bitcast(builder.gep(start, [I64(place * size)]), vector(size, size * lanes).as_pointer())
 
 
-def _blocks(size: int, lanes: int) -> Iterator[tuple[int, int, int]]:
-    """The blocks that are transposed at once: the first row, the first lane, the lanes."""
-    together = min(lanes, WHOLE // size)
+def _blocks(size: int, lanes: int, backward: bool) -> Iterator[tuple[int, int, int, list[int]]]:
+    """The blocks that are transposed at once: the bytes of each run before it, the first lane, the lanes, and the rows that its
+    items belong to.
+    """
+    together, n = min(lanes, WHOLE // size), HALF // size
     for lane in range(0, lanes, together):
-        for first in range(0, ROW, HALF // size):
-            yield first, lane, together
+        for first in range(0, ROW, n):
+            rows = [ROW - 1 - first - k if backward else first + k for k in range(n)]
+            yield first * size, lane, together, rows
 
 
-def _turn_in(builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
-    n = HALF // size
-    for first, start, count in _blocks(size, lanes):
-        places = [
-            _item_of(builder, outside, stride, lane, first * size) for lane in range(start, start + count)
-        ]
+def _turn_in(
+    builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int, backward: bool
+) -> None:
+    for before, start, count, rows in _blocks(size, lanes, backward):
+        places = [_item_of(builder, outside, stride, lane, before) for lane in range(start, start + count)]
         runs = [builder.load(pointer(builder, place, vector(size, HALF)), align=1) for place in places]
-        for k, items in enumerate(_rows_of(builder, runs, n, count)):
-            builder.store(items, _row(builder, inside, size, (first + k) * lanes + start, count), align=size)
+        for row, items in zip(rows, _rows_of(builder, runs, len(rows), count)):
+            builder.store(items, _row(builder, inside, size, row * lanes + start, count), align=size)
 
 
 def _item_of(builder: Any, runs: Any, stride: Any, lane: int, before: int) -> Any:
@@ -148,19 +152,22 @@ def _wanted(builder: Any, outside: Any) -> Any:
     return builder.if_then(builder.icmp_signed(">=", outside, I64(0)))
 
 
-def _turned(builder: Any, inside: Any, size: int, lanes: int) -> Iterator[tuple[int, int, Any]]:
+def _turned(
+    builder: Any, inside: Any, size: int, lanes: int, backward: bool = False
+) -> Iterator[tuple[int, int, Any]]:
     """The items of runs, some at once, each time with the lane and the number of bytes of its run before them."""
-    n = HALF // size
-    for first, start, count in _blocks(size, lanes):
-        places = [_row(builder, inside, size, (first + k) * lanes + start, count) for k in range(n)]
-        runs = _runs_of(builder, [builder.load(p, align=size) for p in places], n, count)
+    for before, start, count, rows in _blocks(size, lanes, backward):
+        places = [_row(builder, inside, size, row * lanes + start, count) for row in rows]
+        runs = _runs_of(builder, [builder.load(p, align=size) for p in places], len(rows), count)
         for lane, run in enumerate(runs, start):
-            yield lane, first * size, run
+            yield lane, before, run
 
 
-def _turn_out(builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
+def _turn_out(
+    builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int, backward: bool
+) -> None:
     with _wanted(builder, outside):
-        for lane, before, items in _turned(builder, inside, size, lanes):
+        for lane, before, items in _turned(builder, inside, size, lanes, backward):
             place = _item_of(builder, outside, stride, lane, before)
             builder.store(items, pointer(builder, place, items.type), align=1)
 

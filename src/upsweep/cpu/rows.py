@@ -100,7 +100,7 @@ def shortest_along(plan: Plan, strides: Sequence[Strides], rows: int) -> int:
     if plan.map is not None or plan.finish is not None:
         return tuning.SHORT if plan.segmented else tuning.SHORT_CALLED
     reads, writes = lines_of(plan)
-    dense = as_stored(plan) and all(a[plan.axis] == d.itemsize for a, d in zip(strides, (*reads, *writes)))
+    dense = as_stored(plan) and side_by_side(strides, (*reads, *writes), plan.axis, True)
     one = len(plan.accumulators) == 1 and not free(plan.op, plan.accumulators)
     return tuning.SHORT_DENSE if dense and one and rows >= tuning.FEW_ROWS else tuning.SHORT
 
@@ -142,6 +142,20 @@ def lanes_of(plan: Plan, along: bool) -> int:
     """Runs that are swept at once, or columns: at least four, as of complex128 two cost 1.3 times as much."""
     widest = max(d.itemsize for d in plan.accumulators)
     return max(4, (tuning.LANES if along and not costly(plan) else tuning.COSTLY_LANES) // widest)
+
+
+def backward(plan: Plan, strides: Sequence[Strides]) -> bool:
+    """Whether the items of rows stand from the last to the first in all arrays."""
+    reads, writes = lines_of(plan)
+    return all(array[plan.axis] < 0 for array, _ in zip(strides, (*reads, *writes)))
+
+
+def side_by_side(
+    strides: Sequence[Strides], dtypes: Sequence[np.dtype], dimension: int, turned: bool
+) -> bool:
+    """Whether neighbours in a dimension of all arrays lie without a gap; where rows lie `turned`, backward in all will do."""
+    ways = {array[dimension] / d.itemsize for array, d in zip(strides, dtypes)}
+    return ways == {1} or (turned and ways == {-1})
 
 
 def item_size(plan: Plan) -> int:

@@ -2,22 +2,22 @@
 go, is scanned there in place, and its results go out in one go, past the cache where arrays are large.
 
 Near, the items of a line lie side by side in the dtype that is computed with, whatever they are in the array: another dtype,
-reversed, apart, or one item for all. Of large arrays, rows side by side are read and written a few lines at a time, far from
-each other: no processor fetches such lines ahead.
+apart, or one item for all. Of large arrays, rows side by side are read and written a few lines at a time, far from each other: no
+processor fetches such lines ahead.
 """
 
 from __future__ import annotations
 
 from upsweep.cpu.address import peek, poke
-from upsweep.cpu.frame import move_lines, part, place_of
+from upsweep.cpu.frame import move_lines, part, place_of, restart_line
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import SINK_WORDS, Part, Sink, Word
 
-N, COLUMNS, COMPONENTS, VALUES, SINKS, SINK_AT, INPUTS, PLACES, TURNED, REDUCE = map(
+N, COLUMNS, COMPONENTS, VALUES, SINKS, SINK_AT, INPUTS, PLACES, TURNED, REDUCE, BACKWARD, SEGMENTED, EXCLUSIVE = map(
     int,
     (
         Word.N, Word.COLUMNS, Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.SINK_AT, Word.INPUTS, Word.PLACES,
-        Word.TURNED, Word.REDUCE,
+        Word.TURNED, Word.REDUCE, Word.BACKWARD, Word.SEGMENTED, Word.EXCLUSIVE,
     ),
 )  # fmt: skip
 SIZE, COME, STAGE, SINK = map(int, (Part.SIZE, Part.COME, Part.STAGE, Part.SINK))
@@ -38,10 +38,22 @@ def home(L, A, a):
 
 @of_words
 def home_of(L, A, a):
-    """The start of an array, and its bytes from line to line and from item to item of a line."""
+    """The start of an array, and its strides along the axis and across columns."""
     kept = home(L, A, a)
-    along, across = peek(kept, 1), peek(kept, 2)
-    return peek(kept, 0), across if peek(L, TURNED) else along, along if peek(L, TURNED) else across
+    return peek(kept, 0), peek(kept, 1), peek(kept, 2)
+
+
+@of_words
+def lines_of(L, A, a, first, count, back):
+    """The place of so many lines of an array, from the first on, and its bytes from line to line and from item to item of a line;
+    `back`: from the last line of columns on, or from the last items of rows.
+    """
+    start, along, across = home_of(L, A, a)
+    if peek(L, TURNED):
+        start += first * across
+        return (start + (items_of(L) - 1) * along, across, -along) if back else (start, across, along)
+    start += first * along
+    return (start + (count - 1) * along, -along, across) if back else (start, along, across)
 
 
 @of_words
@@ -55,22 +67,24 @@ def remember(L, A):
 
 
 @of_words
-def settle(L, A, a, near, size, apart, first):
-    """Let an array's lines from the first on be those that begin `near`, so many bytes apart, with items of this size."""
+def settle(L, A, a, near, apart, beside, first):
+    """Let an array's lines from the first on be those that begin `near`, so many bytes apart, with items so many bytes apart."""
     place = A + peek(L, PLACES) + 24 * a
     poke(place, 0, near - first * apart)
-    poke(place, 1, size if peek(L, TURNED) else apart)
-    poke(place, 2, apart if peek(L, TURNED) else size)
+    poke(place, 1, beside if peek(L, TURNED) else apart)
+    poke(place, 2, apart if peek(L, TURNED) else beside)
 
 
 @of_words
 def backward(L, A, c):
-    """Whether lines of a component stand near from the last to the first, as those of columns do whose results, or items where
-    there are none, lie so in the array: then they are one stretch in both.
+    """Whether the lines of columns, or the items of rows, of a component stand near from the last to the first. The lines of
+    columns do where its results, or items where there are none, lie so in the array: then they are one stretch in both.
     """
+    if peek(L, TURNED):
+        return peek(L, BACKWARD) != 0
     sink = -1 if peek(L, REDUCE) else peek(part(L, c), SINK)
-    _, apart, _ = home_of(L, A, c if sink < 0 else peek(L, INPUTS) + sink)
-    return apart < 0 and peek(L, TURNED) == 0
+    _, along, _ = home_of(L, A, c if sink < 0 else peek(L, INPUTS) + sink)
+    return along < 0
 
 
 @of_words
@@ -80,31 +94,55 @@ def come(L, A, first, count):
     """
     items, no_results = items_of(L), peek(L, REDUCE)
     for c in range(peek(L, COMPONENTS)):
-        p, (source, apart, beside) = part(L, c), home_of(L, A, c)
+        p, back = part(L, c), backward(L, A, c)
         size, near, lines = peek(p, SIZE), A + peek(p, STAGE), count
+        width, beside = items * size, size
+        source, apart, step = lines_of(L, A, c, first, count, back)
         if apart == 0 and (no_results or peek(p, SINK) < 0):
             lines = 1
-        width, source = items * size, source + first * apart
-        if backward(L, A, c):
-            move_lines(peek(p, COME), source + (lines - 1) * apart, -apart, beside, near, width, lines, items)
+        move_lines(peek(p, COME), source, apart, step, near, width, lines, items)
+        if back and peek(L, TURNED):
+            near, beside = near + width - size, -size
+        elif back:
             near, width = near + (lines - 1) * width, -width
-        else:
-            move_lines(peek(p, COME), source, apart, beside, near, width, lines, items)
-        settle(L, A, c, near, size, width if lines == count else 0, first)
+        settle(L, A, c, near, width if lines == count else 0, beside, first)
         sink = -1 if no_results else peek(p, SINK)
         if sink >= 0:
-            settle(L, A, peek(L, INPUTS) + sink, near, size, width, first)
+            settle(L, A, peek(L, INPUTS) + sink, near, width, beside, first)
+
+
+@of_words
+def line_at(L, A, a, line):
+    """The lowest address of a line that is near."""
+    place, along, across = place_of(L, A, a)
+    if peek(L, TURNED):
+        return place + line * across + min(0, (items_of(L) - 1) * along)
+    return place + line * along
+
+
+@of_words
+def restart(L, A, first, count):
+    """An exclusive scan starts anew at the heads of segments."""
+    turned = peek(L, TURNED)
+    for o in range(peek(L, SINKS)):
+        c = peek(L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS), COMPONENT)
+        for line in range(first, first + count):
+            prefixes, heads = (
+                line_at(L, A, peek(L, INPUTS) + o, line),
+                line_at(L, A, peek(L, INPUTS) - 1, line),
+            )
+            restart_line(L, A, c, prefixes, line if turned else 0, heads, 0 if turned else 1, items_of(L))
 
 
 @of_words
 def go(L, A, first, count):
     """Hand the results of so many lines out."""
     items = items_of(L)
+    if peek(L, SEGMENTED) and peek(L, EXCLUSIVE):
+        restart(L, A, first, count)
     for o in range(0 if peek(L, REDUCE) else peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
-        p, (target, apart, beside) = part(L, peek(s, COMPONENT)), home_of(L, A, peek(L, INPUTS) + o)
-        near, width = A + peek(p, STAGE), items * peek(p, SIZE)
-        target += first * apart
-        if backward(L, A, peek(s, COMPONENT)):
-            target, apart = target + (count - 1) * apart, -apart
-        move_lines(peek(s, GO), target, apart, beside, near, width, count, items)
+        c = peek(s, COMPONENT)
+        p = part(L, c)
+        target, apart, step = lines_of(L, A, peek(L, INPUTS) + o, first, count, backward(L, A, c))
+        move_lines(peek(s, GO), target, apart, step, A + peek(p, STAGE), items * peek(p, SIZE), count, items)

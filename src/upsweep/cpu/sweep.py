@@ -19,7 +19,12 @@ from upsweep.cpu.words import DOWN, JOIN, PASS, UP
 
 
 def sweeper(
-    accumulators: Sequence[np.dtype], segmented: bool, initial: bool, lanes: int, turned: bool
+    accumulators: Sequence[np.dtype],
+    segmented: bool,
+    initial: bool,
+    lanes: int,
+    turned: bool,
+    backward: bool,
 ) -> Callable[..., None]:
     """The code of an operator on items of these dtypes. `frame` holds the addresses of operands and results:
 
@@ -74,7 +79,10 @@ def sweeper(
             d >>= 2
 
     join, fold_row = joiners(S, P, C, V, combine, fold)
-    pass_rows = (turner if turned else passer)(S, P, C, V, combine, fold, value, lanes)
+    if turned:
+        pass_rows = turner(S, P, C, V, combine, fold, value, lanes, backward, False)
+    else:
+        pass_rows = passer(S, P, C, V, combine, fold, value, lanes)
 
     def sweep(which, frame, pitch, w, m, first, apart):
         if which == UP:
@@ -91,23 +99,33 @@ def sweeper(
     return sweep
 
 
-def stepper(accumulators: Sequence[np.dtype], segmented: bool, initial: bool) -> Callable[..., None]:
-    """The code of an operator in order. `frame` holds the addresses as for DOWN. The rows of the panel from the `first` on become
-    prefixes, each from the row above it.
+def stepper(
+    accumulators: Sequence[np.dtype], segmented: bool, initial: bool, lanes: int, backward: bool
+) -> Callable[..., None]:
+    """The code of an operator in order. `frame` holds the addresses as for DOWN, where the rows of the panel from the `first` on
+    become prefixes, each from the row above it, or as for PASS.
     """
     one = len(accumulators) == 1
     sums = [*accumulators, *[np.dtype(np.uint8)] * segmented]
     S, P = Items(sums, sums, one and not segmented), Items(accumulators, accumulators, one)
-    _, fold, _ = operators(hole(accumulators), S, P, segmented, initial)
+    combine, fold, value = operators(hole(accumulators), S, P, segmented, initial)
     S_read, S_at, P_read, P_write, P_at = S.read, S.at, P.read, P.write, P.at
-    V = len(accumulators)
-    S_take, P_take = gathered(len(sums)), gathered(V)
+    C, V = len(sums), len(accumulators)
+    S_take, P_take = gathered(C), gathered(V)
+    pass_rows = turner(S, P, C, V, combine, fold, value, lanes, backward, True)
 
-    def step(which, frame, pitch, w, m, first, apart):
+    @inner
+    def down(frame, pitch, w, m, first, apart):
         start, x, y = P_take(frame, 0, 1), S_take(frame, V, 1), P_take(frame, V, 1)
         for i in range(first, m):
             above, here, there = P_at(y, (i - 1) * pitch), S_at(x, i * pitch), P_at(y, i * pitch)
             for j in range(w):
                 P_write(there, j, fold(P_read(start, apart * j), P_read(above, j), S_read(here, j)))
+
+    def step(which, frame, pitch, w, m, first, apart):
+        if which == PASS:
+            pass_rows(frame, pitch, w, m, first, apart)
+        else:
+            down(frame, pitch, w, m, first, apart)
 
     return step

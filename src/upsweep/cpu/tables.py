@@ -9,10 +9,10 @@ import numpy as np
 
 from upsweep.cpu.code import address
 from upsweep.cpu.cuts import Cut, passes_short, past_cache
-from upsweep.cpu.rows import Rows, Strides, lanes_of
+from upsweep.cpu.rows import Rows, Strides, backward, lanes_of, side_by_side
 from upsweep.cpu.units import bring as bring_unit
 from upsweep.cpu.units import hand as hand_unit
-from upsweep.cpu.units import stream, turn_in, turn_out
+from upsweep.cpu.units import restart, stream, turn_in, turn_out
 from upsweep.cpu.words import (
     FOLD_WORDS,
     LEVELS,
@@ -64,6 +64,8 @@ class Facts(NamedTuple):
     """Items from row to row of a panel."""
     room: int
     """The items of a chunk that scratch memory has room for."""
+    backward: bool
+    """Whether the items of rows that lie turned stand from the last to the first."""
     past: bool
     """Whether prefixes are written past the cache from where they are made."""
 
@@ -89,6 +91,7 @@ def facts_of(plan: Plan, cuts: Cut, strides: tuple[Strides, ...]) -> Facts:
         lanes,
         pitch,
         room,
+        lie.turned and backward(plan, strides),
         past_cache(plan) and not (lie.turned or cuts.staged or lie.folded),
     )
 
@@ -115,6 +118,8 @@ def parts_of(facts: Facts, scratch: Scratch) -> np.ndarray:
         if near != there:
             part[Part.BRING] = address(bring_unit(near, computed))
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
+        if plan.segmented and plan.exclusive:
+            part[Part.RESTART] = address(restart(size))
         # Few columns with gaps between them cannot be swept where they lie.
         dense = not facts.lie.abreast or facts.strides[c][facts.side] == size
         part[Part.PLAIN] = near == computed and dense
@@ -165,7 +170,8 @@ def sinks_of(facts: Facts, scratch: Scratch) -> np.ndarray:
     sinks = np.zeros((len(facts.writes), SINK_WORDS), np.int64)
     for sink, (c, there), array in zip(sinks, facts.writes, facts.strides[len(facts.reads) :]):
         given = there if finish else facts.sums[c]
-        out = past_cache(plan) and there == given and array[facts.beside] == there.itemsize
+        whole = array[facts.beside] == (-there.itemsize if facts.backward else there.itemsize)
+        out = past_cache(plan) and there == given and whole
         sink[Sink.GO] = address(stream(there.itemsize) if out else hand_unit(given, there))
         near = given if cuts.staged and not plan.reduce else there
         size, same = near.itemsize, near == given
@@ -180,12 +186,12 @@ def sinks_of(facts: Facts, scratch: Scratch) -> np.ndarray:
 def direct(facts: Facts, parts: np.ndarray) -> bool:
     """Whether rows side by side are swept where they lie, from array to array."""
     plan, cuts = facts.plan, facts.cuts
-    if cuts.along or cuts.in_order or facts.lie.inner is None or (plan.segmented and plan.exclusive):
+    if cuts.along or facts.lie.inner is None or (plan.segmented and plan.exclusive and not cuts.staged):
         return False
     if plan.map is not None or plan.finish is not None or not parts[:, Part.PLAIN].all():
         return False
     written = () if plan.reduce else tuple(d for _, d in facts.writes)
-    near = all(array[facts.beside] == d.itemsize for array, d in zip(facts.strides, (*facts.reads, *written)))
+    near = side_by_side(facts.strides, (*facts.reads, *written), facts.beside, facts.lie.turned)
     same = plan.reduce or all(stored == facts.sums[c] for c, stored in facts.writes)
     return bool(cuts.staged or (near and same))
 

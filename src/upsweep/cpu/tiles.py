@@ -12,11 +12,11 @@ from upsweep.cpu.frame import copy_rows
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import FIRST, ROW, Part, Word
 
-ALONG, CHUNK, REDUCE, DIRECT, ABREAST, STAGED, TURNED, ANY_ORDER, SHORT = map(
+ALONG, CHUNK, REDUCE, DIRECT, ABREAST, STAGED, TURNED, ANY_ORDER, SHORT, ACROSS, LANES = map(
     int,
     (
         Word.ALONG, Word.CHUNK, Word.REDUCE, Word.DIRECT, Word.ABREAST, Word.STAGED, Word.TURNED, Word.ANY_ORDER,
-        Word.SHORT,
+        Word.SHORT, Word.ACROSS, Word.LANES,
     ),
 )  # fmt: skip
 STACK, BASE, BEFORE, END, TAIL = map(int, (Part.STACK, Part.BASE, Part.BEFORE, Part.END, Part.TAIL))
@@ -178,9 +178,15 @@ def reduce_in_any_order(L, A, has, first, last, w):
 @of_words
 def scan_in_order(L, A, has, n, w):
     """Scan n rows of w columns one step after the other."""
-    known, reduce = has, peek(L, REDUCE)
+    known, reduce, done = has, peek(L, REDUCE), 0
     copy_rows(L, A, BEFORE, BASE, w)
-    for row in range(0, n, ROW):
+    if peek(L, ACROSS) and w >= peek(L, LANES) and n >= ROW:
+        done, known = n // ROW * ROW, 1
+        pass_all_turned(L, A, w, n // ROW, has)
+        if reduce and done == n:
+            put(L, A, ROW - 1, w, BEFORE)
+            hand_last(L, A, ROW, w)
+    for row in range(done, n, ROW):
         m = min(ROW, n - row)
         bring(L, A, row, m, w)
         step_down(L, A, m, w, known)

@@ -112,6 +112,10 @@ cannot be swept where they lie come near from any size on. Time without this ove
 f4 1.8, pairs of f8 1.9, of 1000 2.7, f2 in rows of 33, 100, 1000 1.6 1.5 2, recurrences of one coefficient in rows of 33, 100,
 1000 1.3 1.25 1.6, in 33 and 100 columns 3 1.6, f2 in 17 and 100 columns 1.4 1.15. Columns that are reduced would lose: f2 .72.
 """
+RESTARTED_ROW = 48
+"""Rows of so many items in segments come near in large arrays where their scan is exclusive, and columns always. ns an item
+without this and with it, one thread, AMD, 2^23 float32 in rows of 16 1.00 1.09, 100 1.45 .95, 1000 1.47 .80, in 100 columns 1.60
+.79; of 2^18, which stay in the cache, in rows of 16 .46 .76, 100 .58 .62, 1000 .61 .65, in 100 columns .95 .54."""
 SHORT_LINE = 16
 """Lines of fewer items are moved between an array and scratch memory item by item, each of all lines, not line by line. ns an
 item of every other column, which were scanned one by one or in panels before, and so, AMD, 2^17 items, scan and reduction:
@@ -123,6 +127,10 @@ BACKWARD_LINE = 8
 item by item and line by line, AMD with AVX2, 2^15 items: float64 8 .95 .78, 12 2.20 1.30, 15 1.69 1.24, float32 8 .67 .57, 12 .67
 .59, 15 .70 .58, int16 8 .58 .54; in 32 MiB float64 12 2.58 1.64, 15 2.14 1.65. Handed out so, reversed rows of 12 float64 took
 1.50 1.89."""
+TOGETHER = 256
+"""Items that lie apart and are converted come together so many at a time. ns an item one by one and so, AMD with AVX-512, 2^18
+items, every other one: float16 1.33 .49, into every other one .53 .50, in rows of 1000 1.41 .57, computed in float64 2.36 .73;
+float32 computed in float64 .74 .75."""
 TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
 FOLDED_ROWS, FOLDED_BYTES, FOLDED_STRIP, FOLDED_CALLED, FOLDED_FAR = 8, 1 << 13, 1 << 17, 1 << 10, 5 << 9

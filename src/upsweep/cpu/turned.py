@@ -1,7 +1,7 @@
 """Rows side by side, each with its items side by side, on their way from array to array: a few rows at a time are walked along.
 
-Sixteen items of each row are transposed, swept up and down, and transposed back, all in registers. From sixteen to sixteen goes
-the counter of block sums, with a lane for each row.
+Sixteen items of each row are transposed, scanned, and transposed back, all in registers. In the tree's order they are swept up
+and down, and from sixteen to sixteen goes the counter of block sums, with a lane for each row. In order the last prefixes go.
 """
 
 from __future__ import annotations
@@ -15,18 +15,30 @@ from upsweep.cpu.registers import rooms
 from upsweep.cpu.words import BEHIND, NOTHING, NOWHERE, ROW
 
 
-def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: Any, lanes: int) -> Any:
+def turner(
+    S: Items,
+    P: Items,
+    C: int,
+    V: int,
+    combine: Any,
+    fold: Any,
+    value: Any,
+    lanes: int,
+    backward: bool,
+    in_order: bool,
+) -> Any:
     """The code of an operator on items of C components, with prefixes of V, for `count` sixteens of w rows. `frame` holds the
     addresses of the starts, of the prefixes before the rows, and of the place for those behind; of room for a group's counter,
     block sums and prefixes; of the arrays, and of the place for the results; then the bytes from row to row, of the arrays and
-    of the results. The results are the prefixes BEHIND or BEFORE items, or NOTHING but those behind the rows.
+    of the results. The results are the prefixes BEHIND or BEFORE items, or NOTHING but those behind the rows. An address of rows
+    is the lowest one of the first 16 items, which stand from the last to the first where rows lie `backward`.
 
     There are whole groups of `lanes` rows. Of a group whose first rows are `skipped`, the frame goes on with the place of their
     results and the bytes from row to row there; the other results wait meanwhile, run by run, where the results would go.
     """
     S_read, S_at, P_read, P_write, P_at = S.read, S.at, P.read, P.write, P.at
     S_take, P_take, S_write = gathered(C), gathered(V), S.write
-    LANES, in_room = lanes, rooms(S.sizes, lanes)
+    LANES, RUN, in_room = lanes, -ROW if backward else ROW, rooms(S.sizes, lanes, backward)
     room, row, turn_in, turn_out, line_in, line_out, each_lane = (
         in_room.room, in_room.row, in_room.turn_in, in_room.turn_out, in_room.line_in, in_room.line_out,
         in_room.each_lane,
@@ -45,6 +57,21 @@ def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
     def become(j, s):
         P_write(s[:V], j, value(S_read(s, j)))
 
+    @lane_code
+    def steps(t, start, k):
+        each_lane(fold_onto, (start, row(t, k - 1)[:V], row(t, k)))
+        each_lane(fold_onto, (start, row(t, k)[:V], row(t, k + 1)))
+        each_lane(fold_onto, (start, row(t, k + 1)[:V], row(t, k + 2)))
+
+    @lane_code
+    def walk(t, start, known):
+        if known:
+            each_lane(fold_onto, (start, row(t, 0)[:V], row(t, 1)))
+        else:
+            each_lane(become, (row(t, 1),))
+        for k in range(2, ROW, 3):
+            steps(t, start, k)
+
     @inner
     def pass_rows(frame, results, w, count, known, skipped):
         starts, before, behind = P_take(frame, 0, 1), P_take(frame, V, 1), P_take(frame, 2 * V, 1)
@@ -58,31 +85,35 @@ def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
         for i in range(0, w, LANES):
             start, here, there = P_at(starts, i), advance(x, x_step, i), advance(y, y_step, i)
             for q in range(count):
-                turn_in(row(t, 1), S_at(here, q * ROW), x_step)
-                tree_up(t)
-                line_in(row(t, 0)[:V], P_at(behind if q else before, i))
-                if results != NOTHING:
-                    tree_down(t, start, known or q > 0)
-                level = 0
-                while q >> level & 1:
-                    line_in(row(other, 0), S_at(stack, level * LANES))
-                    each_lane(join, (row(other, 0), row(t, ROW)))
-                    level += 1
-                line_out(row(t, ROW), S_at(stack, level * LANES))
-                above = level + 1
-                while q >> above and not q >> above & 1:
-                    above += 1
-                earlier = q >> above
-                if earlier or known:
-                    line_in(row(other, 0)[:V], P_at(folds, above * LANES) if earlier else P_at(before, i))
-                    each_lane(fold_onto, (start, row(other, 0)[:V], row(t, ROW)))
+                turn_in(row(t, 1), S_at(here, q * RUN), x_step)
+                if in_order:
+                    line_in(row(t, 0)[:V], P_at(behind if q else before, i))
+                    walk(t, start, known or q > 0)
                 else:
-                    each_lane(become, (row(t, ROW),))
-                line_out(row(t, ROW)[:V], P_at(folds, level * LANES))
+                    tree_up(t)
+                    line_in(row(t, 0)[:V], P_at(behind if q else before, i))
+                    if results != NOTHING:
+                        tree_down(t, start, known or q > 0)
+                    level = 0
+                    while q >> level & 1:
+                        line_in(row(other, 0), S_at(stack, level * LANES))
+                        each_lane(join, (row(other, 0), row(t, ROW)))
+                        level += 1
+                    line_out(row(t, ROW), S_at(stack, level * LANES))
+                    above = level + 1
+                    while q >> above and not q >> above & 1:
+                        above += 1
+                    earlier = q >> above
+                    if earlier or known:
+                        line_in(row(other, 0)[:V], P_at(folds, above * LANES) if earlier else P_at(before, i))
+                        each_lane(fold_onto, (start, row(other, 0)[:V], row(t, ROW)))
+                    else:
+                        each_lane(become, (row(t, ROW),))
+                    line_out(row(t, ROW)[:V], P_at(folds, level * LANES))
                 line_out(row(t, ROW)[:V], P_at(behind, i))
                 if results == NOTHING:
                     continue
-                target = P_at(there, 0 if skipped else q * ROW)
+                target = P_at(there, 0 if skipped else q * RUN)
                 if results == BEHIND:
                     turn_out(row(t, 1)[:V], target, y_step)
                 else:
@@ -91,6 +122,6 @@ def turner(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
                     for c in range(V):
                         size = y_step[c]
                         for k in range(LANES if place[c] == NOWHERE else skipped, LANES):
-                            copy_bytes(place[c] + k * step[c] + q * size, y[c] + k * size, size)
+                            copy_bytes(place[c] + k * step[c] + q * size // ROW * RUN, y[c] + k * size, size)
 
     return pass_rows

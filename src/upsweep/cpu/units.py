@@ -77,6 +77,12 @@ def stream(size: int) -> Unit:
     return Unit(("stream", size), 7, _later("lines", "stream", size), f"moves of {size} bytes")
 
 
+@cache
+def restart(size: int) -> Unit:
+    """Set prefixes of this size to starts, at the heads of segments."""
+    return Unit(("restart", size), 5, _later("lines", "restart", size), f"moves of {size} bytes")
+
+
 def _later(module: str, name: str, *given: Any) -> Callable[[], Any]:
     """A call of a function of this folder. Only this call imports the function's module, and numba with it."""
     return lambda: getattr(import_module(f"upsweep.cpu.{module}"), name)(*given)
@@ -89,9 +95,9 @@ def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
     return bits_of(stored.itemsize), bits_of(stored.itemsize)
 
 
-def sweep(plan: Plan, lanes: int, turned: bool) -> Unit:
+def sweep(plan: Plan, lanes: int, turned: bool, backward: bool) -> Unit:
     """The operator's own code for the tree's order, for rows side by side, `lanes` of them at once."""
-    return _of_operator(plan, "sweep", 7, ("sweep", "sweeper"), lanes, turned)
+    return _of_operator(plan, "sweep", 7, ("sweep", "sweeper"), lanes, turned, backward)
 
 
 def short_passes(plan: Plan, lanes: int) -> Unit:
@@ -99,9 +105,9 @@ def short_passes(plan: Plan, lanes: int) -> Unit:
     return _of_operator(plan, "short passes", 5, ("short_passes", "short_passer"), lanes)
 
 
-def steps(plan: Plan) -> Unit:
-    """The operator's own code for scans in order, for rows side by side."""
-    return _of_operator(plan, "steps", 7, ("sweep", "stepper"))
+def steps(plan: Plan, lanes: int, backward: bool) -> Unit:
+    """The operator's own code for scans in order, for rows side by side, `lanes` of them at once."""
+    return _of_operator(plan, "steps", 7, ("sweep", "stepper"), lanes, backward)
 
 
 def runs(plan: Plan, lanes: int) -> Unit:

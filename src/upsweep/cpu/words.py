@@ -120,6 +120,8 @@ class Word(IntEnum):
     FOLDS_AT = 46
     # The address of the code for less than 16 rows of columns, or 0. See `short_passes`.
     SHORT = 47
+    # 1: the items of rows that lie turned stand from the last to the first.
+    BACKWARD = 48
     # The next ticket. All threads write it, so no other word is on its cache line.
     TICKET = 56
 
@@ -158,9 +160,11 @@ class Part(IntEnum):
     COME = 19
     # The offset in scratch memory of these lines.
     STAGE = 20
+    # The address of the code that starts prefixes anew at the heads of segments.
+    RESTART = 21
     # The offset of a panel, and behind it those of further panels: see PANELS. Where ALONG is set, the offsets
     # of the block sums of each level.
-    PANEL = 21
+    PANEL = 22
 
 
 class Sink(IntEnum):
