@@ -20,6 +20,7 @@ from upsweep.torch.decays import decayed
 from upsweep.torch.differentiable import widened
 from upsweep.torch.neighbours import starts_of
 from upsweep.torch.operands import (
+    accumulator,
     coefficients,
     dim_of,
     flags_of,
@@ -27,6 +28,7 @@ from upsweep.torch.operands import (
     held,
     multiplier,
     promoted,
+    ranked,
     rows_of,
     single,
     spread,
@@ -99,16 +101,17 @@ def ema(
     x = widened(floating(x))
     dim = dim_of(axis, dim, x)
     alpha = _weight(times, halflife, x, dim) if alpha is None else alpha
-    plain = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
-    heads = heads_of(segments, x, dim)
+    heads, start = heads_of(segments, x, dim), rows_of(initial, x, dim)
+    plain = x.numel() and not x.is_complex()
+    if plain and isinstance(alpha, (int, float)):
+        return averages.average(x, float(alpha), None, start, heads, dim, order)
+    weight = ranked(held(alpha, accumulator(x.dtype), x.device, "alpha"), x, "alpha")
     if plain:
-        return averages.average(x, float(alpha), heads, dim, order)
-    dtype, x = x.dtype, single(x)
-    start = rows_of(initial, x, dim)
-    weight = alpha = multiplier(held(alpha, x.dtype, x.device, "alpha"), x)[0]
+        return averages.average(x, 0.0, weight, start, heads, dim, order)
+    items = weight * x
     if start is None and x.numel():
-        weight = torch.where(starts_of(heads, x, dim, False), 1, alpha)
-    return recurrence(1 - alpha, weight * x, start, heads, dim, False, order).to(dtype)
+        items = torch.where(starts_of(heads, x, dim, False), x, items)
+    return recurrence(1 - weight, items, start, heads, dim, False, order).to(x.dtype)
 
 
 def _weight(times: Any, halflife: Any, x: Tensor, dim: int) -> Any:
