@@ -108,11 +108,14 @@ def flagged(b, like):
 CALLS = {
     "averages": lambda a, b: ut.ema(b, 0.25, axis=1),
     "averages in segments": lambda a, b: ut.ema(b, 0.25, axis=1, segments=flagged(b, True)),
+    "averages by tensors": lambda a, b: ut.ema(b, a, axis=1, segments=flagged(b, True)),
+    "averages from a state": lambda a, b: ut.ema(b, a[0].detach(), axis=1, initial=b[:, 0].detach()),
     "recurrences in segments": lambda a, b: ut.linear_recurrence(a, b, axis=1, segments=flagged(b, True)),
     "flags of each row, in order": lambda a, b: ut.linear_recurrence(
         a, b, axis=1, order="sequential", segments=flagged(b, False)
     ),
     "dones": lambda a, b: ut.discounted_sum(b, 0.5, a > 0.7, axis=1),
+    "dones, and values behind": lambda a, b: ut.discounted_sum(b, 0.5, a > 0.7, axis=1, initial=b[:, 1]),
     "sums in segments": lambda a, b: ut.cumulative_sum(b, axis=1, segments=flagged(b, False)),
     "largest": lambda a, b: ut.cummax(b, axis=1),
     "products backwards": lambda a, b: ut.scan(b, "mul", axis=1, reverse=True, exclusive=True),

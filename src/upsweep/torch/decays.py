@@ -41,7 +41,9 @@ def _forwards(
         "axis": dim, "reverse": reverse, "order": order, "dtype": accumulator(x.dtype), "map": _from_more, "finish": _state,
     }  # fmt: skip
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    return Call((x, decay, more, first), "affine", out, (ends_of if last else segments_of)(marks, x, dim), how)
+    return Call(
+        (x, decay, more, first), "affine", out, (ends_of if last else segments_of)(marks, x, dim), how
+    )
 
 
 def _from_more(x, decay, more, first, index):
@@ -59,7 +61,9 @@ def _(x: Tensor, *_: Any) -> Tensor:
 
 
 @_decayed.register_vmap
-def _(info: Any, in_dims: Any, x: Any, decay: float, more: Any, marks: Any, last: bool, dim: int, *rest: Any) -> Any:
+def _(
+    info: Any, in_dims: Any, x: Any, decay: float, more: Any, marks: Any, last: bool, dim: int, *rest: Any
+) -> Any:
     x, more = (batched(v, d, info.batch_size) for v, d in ((x, in_dims[0]), (more, in_dims[2])))
     return _decayed(x, decay, more, batched(marks, in_dims[3]), last, dim + 1, *rest), 0  # type: ignore[call-arg]
 
