@@ -35,6 +35,7 @@ CALLS = {
     "from a state": lambda x: ut.linear_recurrence(x, x, initial=x[:, 0], axis=1, segments=SEGMENTS),
     "advantages": lambda x: ut.gae(x, x * 2, x[:, 0], FLAGS, gamma=0.9, lam=0.8, axis=1),
     "filter": lambda x: ut.lfilter(*COEFFICIENTS, x, axis=1),
+    "total": lambda x: ut.reduce(x, axis=1, initial=x[:, 0]),
     "reduction": lambda x: ut.reduce(x, "max", axis=1, segments=up.segments.lengths([3, 4])),
     "layer": lambda x: ut.min_gru(x, x),
 }

@@ -17,6 +17,7 @@ from upsweep.torch.followers import following, within_gradients
 from upsweep.torch.operands import beside, dim_of, readable, rows_of, summed, tensor
 from upsweep.torch.recurrence_rules import recurrence
 from upsweep.torch.segments import heads_of, offsets_of
+from upsweep.torch.totals import total
 
 
 def scan(
@@ -131,6 +132,8 @@ def reduce(
     dim = dim_of(axis, dim, x)
     name, heads = scan_rules.name_of(op), heads_of(segments, x, dim)
     start = rows_of(initial, x, dim)
+    if heads is None and x.shape[dim] and name == "add":
+        return total(x, start, dim, reverse, order)
     if heads is None and x.shape[dim] and not (torch.compiler.is_compiling() or following((x, start))):
         # The last prefix, without the others.
         start = None if start is None else readable(start)
