@@ -150,17 +150,6 @@ def test_averages_and_discounted_sums_hold_their_results_alone(device):
         assert peak(run, x) < 1.3
 
 
-@pytest.mark.parametrize("order", ["tree", "sequential"])
-def test_a_sum_and_its_gradient_hold_no_array_of_the_items(order, device):
-    x = torch.randn(4, 512, 256, device=device).requires_grad_()
-    y = ut.reduce(x, axis=1, order=order)
-    assert torch.equal(y, ut.scan(x, axis=1, order=order)[:, -1])
-    assert peak(lambda: ut.reduce(x, axis=1, order=order), x) < 0.1
-    g = torch.randn_like(y)
-    assert peak(lambda: torch.autograd.grad(y, x, g, retain_graph=True), x) < 0.1
-    assert torch.equal(torch.autograd.grad(y, x, g)[0], g[:, None].expand(x.shape))
-
-
 def test_gradients_of_advantages_are_all_that_is_held(device):
     """Those that are asked for."""
     x, g = (torch.randn(4, 256, 256, dtype=torch.float64, device=device) for _ in range(2))
