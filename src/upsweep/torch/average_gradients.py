@@ -61,11 +61,9 @@ def _backwards(
     g = readable(g)
     given: tuple[Any, ...] = g, weights(alpha, weight, g)
     out: Any = empty_like(g)
-    way = (
-        _number(initial is None)
-        if weight is None
-        else _way(order, initial is None, x is not None, accumulator(g.dtype))
-    )
+    # A weight that holds for all times is also that of the next item.
+    kind = "fixed" if weight is None or weight.shape[dim] == 1 else order
+    way = _way(kind, initial is None, x is not None, accumulator(g.dtype))
     if initial is None or x is not None:
         given = *given, flags(heads, g)
     if x is not None and y is not None:
@@ -86,34 +84,11 @@ class _Way(NamedTuple):
     leave: Callable[..., Any]
 
 
-def _number(alone: bool) -> _Way:
-    """The scan where the weight is a number. An average `alone` starts from its item."""
-    if alone:
-        return _Way(ops.AFFINE, False, _behind, _weighed)
-    return _Way(ops.AFFINE, False, _behind_onwards, _weighed_onwards)
-
-
-def _behind(g, alpha, starts):
-    return 1 - alpha, g
-
-
-def _weighed(s, g, alpha, starts, index):
-    return s[1] if index == 0 or starts else alpha * s[1]
-
-
-def _behind_onwards(g, alpha):
-    return 1 - alpha, g
-
-
-def _weighed_onwards(s, g, alpha):
-    return alpha * s[1]
-
-
 @cache
-def _way(order: str, alone: bool, both: bool, computed: torch.dtype) -> _Way:
-    """The scan where weights are a tensor, for the gradient of the items, or for `both`."""
-    rule, none = RULES[order], dtype_of(computed).type(0)
-    enter, found = (_enter_tree, _found_tree) if order == "tree" else (_enter_loop, _found_loop)
+def _way(kind: str, alone: bool, both: bool, computed: torch.dtype) -> _Way:
+    """The scan for the gradient of the items, or for `both`. An average `alone` starts from its item."""
+    rule, none = _RULES[kind], dtype_of(computed).type(0)
+    enter, found = rule.enter, rule.leave
 
     def enter_alone(g, alpha, starts):
         return enter(g, alpha)
@@ -137,14 +112,22 @@ def _way(order: str, alone: bool, both: bool, computed: torch.dtype) -> _Way:
         return alpha * s, s * (x - (start if (index == 0) | starts else before))
 
     if both:
-        leave = leave_both_alone if alone else leave_both_onwards
-        return _Way(rule.op, rule.exclusive, enter_both, leave)
+        return rule._replace(enter=enter_both, leave=leave_both_alone if alone else leave_both_onwards)
     if alone:
-        return _Way(rule.op, rule.exclusive, enter_alone, leave_alone)
-    return _Way(rule.op, rule.exclusive, enter, leave_onwards)
+        return rule._replace(enter=enter_alone, leave=leave_alone)
+    return rule._replace(leave=leave_onwards)
 
 
-# In tree order an item hands on what it adds to the item before it; in order, s and the share that the next item needs.
+# A fixed weight makes a recurrence of the gradients as they are. Of others, an item hands on what it adds to the item before it,
+# in tree order; in order it hands on s and the share that the next item needs.
+
+
+def _enter_fixed(g, alpha):
+    return 1 - alpha, g
+
+
+def _found_fixed(s, g):
+    return s[1]
 
 
 def _enter_tree(g, alpha):
@@ -152,16 +135,24 @@ def _enter_tree(g, alpha):
     return rest, rest * g
 
 
-def _enter_loop(g, alpha):
-    return g, 1 - alpha
-
-
 def _found_tree(later, g):
     return g + later[1]
 
 
+def _enter_loop(g, alpha):
+    return g, 1 - alpha
+
+
 def _found_loop(s, g):
     return s[0]
+
+
+_RULES = {
+    "fixed": _Way(ops.AFFINE, False, _enter_fixed, _found_fixed),
+    "tree": _Way(ops.AFFINE, True, _enter_tree, _found_tree),
+    "sequential": _Way(RULES["sequential"].op, False, _enter_loop, _found_loop),
+}
+"""How a scan finds s, by the kind of its weights."""
 
 
 @_average_gradients.register_fake
