@@ -43,7 +43,7 @@ def gradients(
     into = None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
     if not wanted:
         return None, db, into
-    rounded = a.shape[dim] > 1 or h.dtype not in _HALF or _alike_from(a, dim)
+    rounded = a.shape[dim] > 1 or h.dtype not in _HALF
     made = (_sums if rounded else _sums_within)(db if rounded else g, a, h, initial, flags, dim, reverse)
     return made.to(a.dtype), db, into
 
