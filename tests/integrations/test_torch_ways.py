@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402, PLC270
 import upsweep as up  # noqa: E402
 import upsweep.torch as ut  # noqa: E402
 from upsweep import recall  # noqa: E402
+from upsweep.host import tensors  # noqa: E402
 from upsweep.torch import differentiable  # noqa: E402
 
 # PyTorch's own transforms import what it calls deprecated.
@@ -36,6 +37,8 @@ def recurrence(a, b):
 def asked(monkeypatch):
     """Counts how often it is asked what follows tensors; in all forms, recurrences are known."""
     monkeypatch.setattr(recall, "known_calls", {})
+    # Few kinds of tensors of one shape are told apart at once: those of other tests do not count.
+    monkeypatch.setattr(tensors, "_known", {})
     count, following = [], differentiable.following
     monkeypatch.setattr(differentiable, "following", lambda args: count.append(1) or following(args))
     return count
