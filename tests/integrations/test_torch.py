@@ -187,7 +187,9 @@ def everything(x):
         ut.scan(x, "mul", axis=1, initial=1.5),
         ut.scan(x, TRACEABLE, axis=1),
         ut.linear_recurrence(x, x, axis=1, reverse=True),
-        ut.discounted_sum(x, 0.9, dones, axis=1),
+        ut.discounted_sum(x, 0.9, dones, axis=1, initial=x[:, 0]),
+        ut.ema(x, x[0].sigmoid(), axis=1, initial=x[:, 0]),
+        ut.reduce(x, axis=1),
         ut.cumulative_sum(x, axis=1, include_initial=True),
         ut.lfilter([1.0], [1.0, -0.5], x),
     )
@@ -222,7 +224,13 @@ def test_operators_pass_pytorchs_own_checks(tensor):
     torch.library.opcheck(ops.scan.default, (x, "mul", 1, False, True, start, None, "tree"))
     torch.library.opcheck(ops.scan.default, (x, "max", 1, True, False, start, a > 0, "sequential"))
     torch.library.opcheck(ops.recurrence.default, (a, x, start, None, 1, False, "tree"))
-    torch.library.opcheck(ops.average.default, (x, 0.25, a > 0, 1, "tree"))
+    torch.library.opcheck(ops.average.default, (x, 0.25, None, None, a > 0, 1, "tree"))
+    weight = tensor(1, 4, seed=3).requires_grad_()
+    torch.library.opcheck(ops.average.default, (x, 0.0, a, start, None, 1, "tree"))
+    torch.library.opcheck(ops.average.default, (x, 0.0, weight, None, a > 0, 1, "sequential"))
+    torch.library.opcheck(ops.reduction.default, (x, "add", 1, False, start, "tree"))
+    torch.library.opcheck(ops.reduction.default, (x, "max", 1, True, None, "sequential"))
+    torch.library.opcheck(ops.decayed.default, (x, 0.5, start, a > 0, True, 1, True, "tree"))
     b, c = (torch.tensor([1.0, v], dtype=torch.float64, requires_grad=True) for v in (0.3, -0.5))
     torch.library.opcheck(ops.lfilter.default, (x, b, c, None))
     torch.library.opcheck(ops.lfilter.default, (x, b, c, tensor(2, 1, seed=3)))

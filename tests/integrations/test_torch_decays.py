@@ -31,6 +31,9 @@ def calls(a, dones, flags, order):
     yield lambda x, a=a: ut.discounted_sum(x, a, **how)
     yield lambda x, a=a: ut.discounted_sum(x, a, dones, **how)
     yield lambda x, a=a: ut.discounted_sum(x, a, dones[0, :, 0], **how)
+    yield lambda x, a=a: ut.discounted_sum(x, a, dones, initial=0.25, **how)
+    # The value behind the last item has a gradient.
+    yield lambda x, a=a: ut.discounted_sum(x, a, dones, initial=x.new_ones(x.shape[::2]) * x[:, 2], **how)
 
 
 @pytest.mark.parametrize("order", ORDERS)

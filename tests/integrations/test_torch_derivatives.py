@@ -271,6 +271,7 @@ def layered(x):
     return {
         "sum": lambda v: ut.cumulative_sum(v, axis=1),
         "sum from": lambda v: ut.scan(v, axis=1, initial=v[:, 0]),
+        "total": lambda v: ut.reduce(v, axis=1),
         "segments": lambda v: ut.reduce(v, axis=1, segments=up.segments.lengths([2, 1])),
         "product": lambda v: ut.cumulative_prod(v, axis=1),
         "affine": lambda v: ut.scan((v, v), "affine", axis=1)[1],

@@ -19,12 +19,14 @@ COEFFICIENTS = [1.0, 0.5], [1.0, -0.3]
 CALLS = {
     "ema": lambda x: ut.ema(x, 0.3, axis=1),
     "ema in segments": lambda x: ut.ema(x, 0.3, axis=1, segments=SEGMENTS),
+    "ema by tensors": lambda x: ut.ema(x, x[:, :1].sigmoid(), axis=1, initial=x[:, 0]),
     "sums": lambda x: ut.cumulative_sum(x, axis=1),
     "exclusive sums": lambda x: ut.scan(x, "add", axis=1, exclusive=True),
     "products": lambda x: ut.cumulative_prod(x, axis=1),
     "maxima": lambda x: ut.scan(x, "max", axis=1, reverse=True),
     "log-sums": lambda x: ut.cumlogsumexp(x, axis=0),
     "discounted": lambda x: ut.discounted_sum(x, 0.9, FLAGS, axis=1),
+    "discounted from values": lambda x: ut.discounted_sum(x, 0.9, FLAGS, axis=1, initial=x[:, 0]),
     "recurrence": lambda x: ut.linear_recurrence(x, x * 0.5, axis=1),
     "recurrence in order": lambda x: ut.linear_recurrence(x, x * 0.5, axis=1, order="sequential"),
     "by a number": lambda x: ut.linear_recurrence(0.5, x, axis=1),
@@ -33,6 +35,7 @@ CALLS = {
     "from a state": lambda x: ut.linear_recurrence(x, x, initial=x[:, 0], axis=1, segments=SEGMENTS),
     "advantages": lambda x: ut.gae(x, x * 2, x[:, 0], FLAGS, gamma=0.9, lam=0.8, axis=1),
     "filter": lambda x: ut.lfilter(*COEFFICIENTS, x, axis=1),
+    "total": lambda x: ut.reduce(x, axis=1, initial=x[:, 0]),
     "reduction": lambda x: ut.reduce(x, "max", axis=1, segments=up.segments.lengths([3, 4])),
     "layer": lambda x: ut.min_gru(x, x),
 }

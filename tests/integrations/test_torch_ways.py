@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402, PLC270
 import upsweep as up  # noqa: E402
 import upsweep.torch as ut  # noqa: E402
 from upsweep import recall  # noqa: E402
+from upsweep.host import tensors  # noqa: E402
 from upsweep.torch import differentiable  # noqa: E402
 
 # PyTorch's own transforms import what it calls deprecated.
@@ -36,6 +37,8 @@ def recurrence(a, b):
 def asked(monkeypatch):
     """Counts how often it is asked what follows tensors; in all forms, recurrences are known."""
     monkeypatch.setattr(recall, "known_calls", {})
+    # Few kinds of tensors of one shape are told apart at once: those of other tests do not count.
+    monkeypatch.setattr(tensors, "_known", {})
     count, following = [], differentiable.following
     monkeypatch.setattr(differentiable, "following", lambda args: count.append(1) or following(args))
     return count
@@ -108,11 +111,14 @@ def flagged(b, like):
 CALLS = {
     "averages": lambda a, b: ut.ema(b, 0.25, axis=1),
     "averages in segments": lambda a, b: ut.ema(b, 0.25, axis=1, segments=flagged(b, True)),
+    "averages by tensors": lambda a, b: ut.ema(b, a, axis=1, segments=flagged(b, True)),
+    "averages from a state": lambda a, b: ut.ema(b, a[0].detach(), axis=1, initial=b[:, 0].detach()),
     "recurrences in segments": lambda a, b: ut.linear_recurrence(a, b, axis=1, segments=flagged(b, True)),
     "flags of each row, in order": lambda a, b: ut.linear_recurrence(
         a, b, axis=1, order="sequential", segments=flagged(b, False)
     ),
     "dones": lambda a, b: ut.discounted_sum(b, 0.5, a > 0.7, axis=1),
+    "dones, and values behind": lambda a, b: ut.discounted_sum(b, 0.5, a > 0.7, axis=1, initial=b[:, 1]),
     "sums in segments": lambda a, b: ut.cumulative_sum(b, axis=1, segments=flagged(b, False)),
     "largest": lambda a, b: ut.cummax(b, axis=1),
     "products backwards": lambda a, b: ut.scan(b, "mul", axis=1, reverse=True, exclusive=True),

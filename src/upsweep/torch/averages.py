@@ -1,4 +1,6 @@
-"""Exponential averages as a PyTorch operator, where the weight is a number: each way is one scan, which reads and writes once."""
+"""Exponential averages as a PyTorch operator. Forwards is one scan. Backwards is one, too, which makes the gradients of the items
+and of the weights, unless that of the first averages is asked for. Half precision is never stored as float32.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +9,66 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from upsweep.torch.differentiable import batched, differentiable, keep, plain
-from upsweep.torch.neighbours import segments_of, starts_of
+from upsweep.torch.average_gradients import empty_like, flags, gradients, weights
+from upsweep.torch.differentiable import batched, differentiable, keep
+from upsweep.torch.neighbours import (
+    ahead,
+    before,
+    over_starts,
+    segments_of,
+    starts_of,
+    with_room,
+    zero_before,
+)
 from upsweep.torch.operands import accumulator, readable, single
 from upsweep.torch.recurrence_rules import recurrence
 from upsweep.torch.ways import Call, Ways, run, shorter
 
 
 @torch.library.custom_op("upsweep::average", mutates_args=())
-def _average(x: Tensor, alpha: float, heads: Tensor | None, dim: int, order: str) -> Tensor:
-    return run(_forwards(x, alpha, heads, dim, order))
+def _average(
+    x: Tensor, alpha: float, weight: Tensor | None, initial: Tensor | None, heads: Tensor | None, dim: int, order: str
+) -> Tensor:  # fmt: skip
+    """`y[t] = (1 - alpha) y[t-1] + alpha x[t]`, from `initial`, one a row, or from the first item. A weight stands in alpha's
+    place: it has the dtype that x is computed in and x's rank, and axes of one item hold for all of x's.
+    """
+    return run(_into(empty_like(x), x, alpha, weight, initial, heads, dim, order))
 
 
-def _forwards(x: Tensor, alpha: float, heads: Tensor | None, dim: int, order: str) -> Call:
+def _forwards(
+    x: Tensor, alpha: float, weight: Tensor | None, initial: Tensor | None, heads: Tensor | None, dim: int, order: str
+) -> Call:  # fmt: skip
+    """The scan, in memory with room before the first average, where the gradient of the weight reads the average before each
+    item.
+    """
+    graded = weight is not None and weight.requires_grad
+    out = with_room(x, dim, False) if graded else empty_like(x)
+    return _into(out, x, alpha, weight, initial, heads, dim, order)
+
+
+def _average_with_room(*args: Any) -> Tensor:
+    return run(_forwards(*args))
+
+
+def _into(
+    out: Tensor, x: Tensor, alpha: float, weight: Tensor | None, initial: Tensor | None, heads: Tensor | None, dim: int,
+    order: str,
+) -> Call:  # fmt: skip
     x = readable(x)
-    given = x, alpha, False if heads is None else heads.expand(x.shape)
-    how = {"axis": dim, "order": order, "dtype": accumulator(x.dtype), "map": _from_first, "finish": _state}
-    out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    return Call(given, "affine", out, segments_of(heads, x, dim), how)
+    how = {"axis": dim, "order": order, "dtype": accumulator(x.dtype), "finish": _state}
+    given, segments = (x, weights(alpha, weight, x)), segments_of(heads, x, dim)
+    if initial is None:
+        return Call((*given, flags(heads, x)), "affine", out, segments, {**how, "map": _from_first})
+    return Call(given, "affine", out, segments, {**how, "map": _onwards}, (1, readable(initial)))
 
 
 def _from_first(x, alpha, starts, index):
     """The map from the average before an item to the average behind it. An item that nothing stands before is the average."""
     return 1 - alpha, x if index == 0 or starts else alpha * x
+
+
+def _onwards(x, alpha):
+    return 1 - alpha, alpha * x
 
 
 def _state(prefix):
@@ -42,71 +81,79 @@ def _(x: Tensor, *_: Any) -> Tensor:
 
 
 @_average.register_vmap
-def _(info: Any, in_dims: Any, x: Any, alpha: float, heads: Any, dim: int, order: str) -> Any:
-    return _average(batched(x, in_dims[0]), alpha, batched(heads, in_dims[2]), dim + 1, order), 0
+def _(
+    info: Any, in_dims: Any, x: Any, alpha: float, weight: Any, initial: Any, heads: Any, dim: int, order: str
+) -> Any:
+    weight, heads = batched(weight, in_dims[2]), batched(heads, in_dims[4])
+    x, initial = (batched(v, d, info.batch_size) for v, d in ((x, in_dims[0]), (initial, in_dims[3])))
+    return _average(x, alpha, weight, initial, heads, dim + 1, order), 0  # type: ignore[call-arg]
 
 
 def _context(ctx: Any, inputs: Any, output: Tensor) -> None:
-    _, ctx.alpha, heads, ctx.dim, ctx.order = inputs
-    keep(ctx, heads)
+    x, ctx.alpha, weight, initial, heads, ctx.dim, ctx.order = inputs
+    ctx.shape, ctx.dtype = x.shape, x.dtype
+    # A number has no gradient, which alone reads items and averages.
+    items = (None, None) if weight is None else (x, output)
+    keep(ctx, *items, weight, initial, heads)
 
 
 def _backward(ctx: Any, g: Tensor) -> Any:
-    """With `s[t] = g[t] + (1 - alpha) s[t+1]`, the gradient of x is `alpha s`, or s where an average starts from x."""
-    (heads,) = ctx.saved_tensors
-    if not torch.is_grad_enabled():
-        return _gradient(g, ctx.alpha, heads, ctx.dim, ctx.order), *[None] * 4
-    rest, weights = _coefficients(g, ctx.alpha, heads, ctx.dim)
-    s = recurrence(rest, single(g), None, heads, ctx.dim, True, ctx.order)
-    return (weights * s).to(g.dtype), *[None] * 4
+    x, y, weight, initial, heads = ctx.saved_tensors
+    wanted, from_initial = ctx.needs_input_grad[2:4]
+    if torch.is_grad_enabled() or from_initial:
+        dx, dw, into = _composed(g, x, y, ctx.alpha, weight, initial, heads, ctx.dim, ctx.order)
+    else:
+        items = (x, y) if wanted else (None, None)
+        dx, dw = gradients(g, *items, ctx.alpha, weight, initial, heads, ctx.dim, ctx.order)
+        into = None
+    return dx, None, dw if wanted else None, into if from_initial else None, None, None, None
 
 
-@torch.library.custom_op("upsweep::average_gradient", mutates_args=())
-def _average_gradient(g: Tensor, alpha: float, heads: Tensor | None, dim: int, order: str) -> Tensor:
-    return run(_backwards(g, alpha, heads, dim, order))
+def _composed(
+    g: Tensor, x: Tensor | None, y: Tensor | None, alpha: float, weight: Tensor | None, initial: Tensor | None,
+    heads: Tensor | None, dim: int, order: str,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """The gradients of x, weight and initial, by operators that have gradients themselves."""
+    rest, at_items = _coefficients(g, alpha, weight, initial, heads, dim)
+    s = recurrence(ahead(rest, dim, False), single(g), None, heads, dim, True, order)
+    dw = into = None
+    if x is not None and y is not None and weight is not None:
+        dw = (s * _above(x, y, initial, heads, dim)).sum_to_size(weight.shape)
+    if initial is not None:
+        into = over_starts(rest * s, heads, dim, False)
+    return (at_items * s).to(g.dtype), dw, into
 
 
-def _backwards(g: Tensor, alpha: float, heads: Tensor | None, dim: int, order: str) -> Call:
-    g = readable(g)
-    given = g, alpha, False if heads is None else heads.expand(g.shape)
-    how = {
-        "axis": dim, "reverse": True, "order": order, "dtype": accumulator(g.dtype), "map": _behind, "finish": _weighed,
-    }  # fmt: skip
-    out = torch.empty_like(g, memory_format=torch.contiguous_format)
-    return Call(given, "affine", out, segments_of(heads, g, dim), how)
+def _coefficients(
+    x: Tensor, alpha: float, weight: Tensor | None, initial: Tensor | None, heads: Tensor | None, dim: int
+) -> tuple[Tensor, Tensor]:
+    """The share of itself that an average keeps, and the weight of an item; that is 1 where an average starts from its item."""
+    if weight is None:
+        weight = torch.full((1,) * x.ndim, alpha, dtype=accumulator(x.dtype), device=x.device)
+    at_items = weight if initial is not None else torch.where(starts_of(heads, x, dim, False), 1, weight)
+    return 1 - weight, at_items
 
 
-@_average_gradient.register_fake
-def _(g: Tensor, *_: Any) -> Tensor:
-    return g.new_empty(g.shape)
+def _above(x: Tensor, y: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int) -> Tensor:
+    """By how much an item is above the average before it; by nothing where an average starts from its item."""
+    x, y = single(x), single(y)
+    first = zero_before(y, dim) if initial is None else initial
+    above = x - before(y, first, heads, dim, False)
+    return above if initial is not None else torch.where(starts_of(heads, x, dim, False), 0, above)
 
 
-@_average_gradient.register_vmap
-def _(info: Any, in_dims: Any, g: Any, alpha: float, heads: Any, dim: int, order: str) -> Any:
-    return _average_gradient(batched(g, in_dims[0]), alpha, batched(heads, in_dims[2]), dim + 1, order), 0
+def _jvp(
+    ctx: Any, dx: Tensor | None, _: Any, dw: Tensor | None, d_initial: Tensor | None, *__: Any
+) -> Tensor:
+    x, y, weight, initial, heads = ctx.saved_tensors
+    given = next(d for d in (dx, dw, d_initial) if d is not None)
+    moved = given.new_zeros(ctx.shape, dtype=accumulator(ctx.dtype))
+    rest, at_items = _coefficients(moved, ctx.alpha, weight, initial, heads, ctx.dim)
+    if dx is not None:
+        moved = at_items * single(dx)
+    if dw is not None:
+        moved = moved + dw * _above(x, y, initial, heads, ctx.dim)
+    return recurrence(rest, moved, d_initial, heads, ctx.dim, False, ctx.order).to(ctx.dtype)
 
 
-_gradient = plain(_average_gradient, ways=Ways(1, shorter(_backwards)))
-
-
-def _behind(g, alpha, starts):
-    return 1 - alpha, g
-
-
-def _weighed(s, g, alpha, starts, index):
-    return s[1] if index == 0 or starts else alpha * s[1]
-
-
-def _coefficients(x: Tensor, alpha: float, heads: Tensor | None, dim: int) -> tuple[Tensor, Tensor]:
-    """The share of itself that an average keeps, and the weight of an item; the weight is 1 where an average starts."""
-    weight = torch.full((1,) * x.ndim, alpha, dtype=accumulator(x.dtype), device=x.device)
-    return 1 - weight, torch.where(starts_of(heads, x, dim, False), 1, weight)
-
-
-def _jvp(ctx: Any, dx: Tensor, *_: Any) -> Tensor:
-    (heads,) = ctx.saved_tensors
-    rest, weights = _coefficients(dx, ctx.alpha, heads, ctx.dim)
-    return recurrence(rest, weights * single(dx), None, heads, ctx.dim, False, ctx.order).to(dx.dtype)
-
-
-average = differentiable(_average, _context, _backward, _jvp, ways=Ways(1, shorter(_forwards)))
+average = differentiable(_average, _context, _backward, _jvp, _average_with_room, Ways(1, shorter(_forwards)))

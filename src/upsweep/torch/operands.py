@@ -163,9 +163,14 @@ def multiplier(a: Any, b: Any) -> tuple[Tensor, Tensor]:
             a = a.to(b.dtype) if a.ndim else a.to(b.device)
     else:
         a = held(a, accumulator(b.dtype), b.device, "the multiplier")
-    beside(a, "a", b)
-    check_broadcasts("a", a.shape, b.shape)
-    return a if a.ndim == b.ndim else a.reshape((1,) * (b.ndim - a.ndim) + a.shape), b
+    return ranked(a, b, "a"), b
+
+
+def ranked(x: Tensor, like: Tensor, what: str) -> Tensor:
+    """x in the rank of another tensor, beside which it lies, and to which it broadcasts."""
+    beside(x, what, like)
+    check_broadcasts(what, x.shape, like.shape)
+    return x if x.ndim == like.ndim else x.reshape((1,) * (like.ndim - x.ndim) + x.shape)
 
 
 def beside(x: Tensor, name: str, like: Tensor) -> None:

@@ -20,6 +20,7 @@ from upsweep.torch.decays import decayed
 from upsweep.torch.differentiable import widened
 from upsweep.torch.neighbours import starts_of
 from upsweep.torch.operands import (
+    accumulator,
     coefficients,
     dim_of,
     flags_of,
@@ -27,6 +28,7 @@ from upsweep.torch.operands import (
     held,
     multiplier,
     promoted,
+    ranked,
     rows_of,
     single,
     spread,
@@ -63,7 +65,7 @@ def linear_recurrence(
     if initial is None and _is_decay(a, b):
         b = tensor(b)
         dim = dim_of(axis, dim, b)
-        return decayed(b, float(a), heads_of(segments, b, dim), False, dim, reverse, order)
+        return decayed(b, float(a), None, heads_of(segments, b, dim), False, dim, reverse, order)
     a, b = multiplier(a, b)
     dim = dim_of(axis, dim, b)
     start = None if initial is None else rows_of(initial, b, dim)
@@ -99,16 +101,17 @@ def ema(
     x = widened(floating(x))
     dim = dim_of(axis, dim, x)
     alpha = _weight(times, halflife, x, dim) if alpha is None else alpha
-    plain = isinstance(alpha, (int, float)) and initial is None and x.numel() and not x.is_complex()
-    heads = heads_of(segments, x, dim)
+    heads, start = heads_of(segments, x, dim), rows_of(initial, x, dim)
+    plain = x.numel() and not x.is_complex()
+    if plain and isinstance(alpha, (int, float)):
+        return averages.average(x, float(alpha), None, start, heads, dim, order)
+    weight = ranked(held(alpha, accumulator(x.dtype), x.device, "alpha"), x, "alpha")
     if plain:
-        return averages.average(x, float(alpha), heads, dim, order)
-    dtype, x = x.dtype, single(x)
-    start = rows_of(initial, x, dim)
-    weight = alpha = multiplier(held(alpha, x.dtype, x.device, "alpha"), x)[0]
+        return averages.average(x, 0.0, weight, start, heads, dim, order)
+    items = weight * x
     if start is None and x.numel():
-        weight = torch.where(starts_of(heads, x, dim, False), 1, alpha)
-    return recurrence(1 - alpha, weight * x, start, heads, dim, False, order).to(dtype)
+        items = torch.where(starts_of(heads, x, dim, False), x, items)
+    return recurrence(1 - weight, items, start, heads, dim, False, order).to(x.dtype)
 
 
 def _weight(times: Any, halflife: Any, x: Tensor, dim: int) -> Any:
@@ -148,26 +151,33 @@ def discounted_sum(
     [1.5, 1.0, 1.5, 1.0]
     """
     r = widened(floating(rewards))
-    if initial is None and _is_decay(gamma, r):
-        dim = dim_of(axis, dim, r)
-        done = None if dones is None or r.numel() == 0 else flags_of(dones, r, dim)
-        return decayed(r, float(gamma), done, True, dim, True, order)
+    dim = dim_of(axis, dim, r)
+    done = None if dones is None or r.numel() == 0 else flags_of(dones, r, dim)
+    if _is_decay(gamma, r) and (initial is None or done is not None):
+        start = rows_of(initial, r, dim)
+        end = None if start is None or done is None else _end(float(gamma), start, done, dim)
+        return decayed(r, float(gamma), end, done, True, dim, True, order)
     weights, r = multiplier(gamma, r)
-    dim, dtype = dim_of(axis, dim, r), r.dtype
-    start = rows_of(initial, r, dim)
-    if dones is None or r.numel() == 0:
+    start, dtype = rows_of(initial, r, dim), r.dtype
+    if done is None:
         return recurrence(weights, r, start, None, dim, True, order)
-    done = flags_of(dones, r, dim)
     # Nothing reads whether the first item is a head.
     heads = done.roll(1, dim)
     if start is not None:
-        over = done.select(dim, -1)
-        # The gradient of a weight that nothing is multiplied by is 0, also where the value is NaN or infinite.
-        end = torch.where(over, 0, weights.select(dim, -1) * torch.where(over, 0, start))
+        end = _end(weights.select(dim, -1), start, done, dim)
         # The end is rounded with its sum, not before.
         r = single(r)
         r = torch.cat([r.narrow(dim, 0, r.shape[dim] - 1), (r.select(dim, -1) + end).unsqueeze(dim)], dim)
     return recurrence(weights, r, None, heads, dim, True, order).to(dtype)
+
+
+def _end(weight: Any, start: Tensor, done: Tensor, dim: int) -> Tensor:
+    """The share of the value behind the last item in that item's sum; nothing where an episode is done there.
+
+    The gradient of a weight that nothing is multiplied by is 0, also where the value is NaN or infinite.
+    """
+    over = done.select(dim, -1)
+    return torch.where(over, 0, weight * torch.where(over, 0, start))
 
 
 def gae(

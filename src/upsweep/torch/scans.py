@@ -11,7 +11,7 @@ import upsweep as up
 from upsweep.arguments import alone, check_any, parts_of
 from upsweep.operator import OperatorError
 from upsweep.segments import Segments
-from upsweep.torch import scan_rules, tuples
+from upsweep.torch import reductions, scan_rules, tuples
 from upsweep.torch.differentiable import widened
 from upsweep.torch.followers import following, within_gradients
 from upsweep.torch.operands import beside, dim_of, readable, rows_of, summed, tensor
@@ -131,6 +131,8 @@ def reduce(
     dim = dim_of(axis, dim, x)
     name, heads = scan_rules.name_of(op), heads_of(segments, x, dim)
     start = rows_of(initial, x, dim)
+    if heads is None and x.numel() and reductions.fits(name, x, start):
+        return reductions.reduction(x, name, dim, reverse, start, order)
     if heads is None and x.shape[dim] and not (torch.compiler.is_compiling() or following((x, start))):
         # The last prefix, without the others.
         start = None if start is None else readable(start)

@@ -64,6 +64,7 @@ class Call(NamedTuple):
     out: Any
     segments: Any
     how: dict[str, Any]
+    initial: Any = None
 
 
 def called(xs: tuple[Any, ...], op: Any, *, out: Any, segments: Any, **how: Any) -> Call:
@@ -72,7 +73,7 @@ def called(xs: tuple[Any, ...], op: Any, *, out: Any, segments: Any, **how: Any)
 
 
 def run(call: Call) -> Any:
-    return up.scan(call.xs, call.op, out=call.out, segments=call.segments, **call.how)
+    return up.scan(call.xs, call.op, initial=call.initial, out=call.out, segments=call.segments, **call.how)
 
 
 def shorter(make: Callable[..., Call], then: Callable[..., Any] | None = None) -> Callable[..., Way | None]:
@@ -83,14 +84,14 @@ def shorter(make: Callable[..., Call], then: Callable[..., Any] | None = None) -
         # A call without items runs no scan.
         if not args[0].numel():
             return recall.never
-        xs, op, out, segments, how = make(*args)
-        known = recall.known(recall.scan_like(xs, op, None, out, segments, **how))
+        xs, op, out, segments, how, initial = make(*args)
+        known = recall.known(recall.scan_like(xs, op, initial, out, segments, **how))
         if known is None or known is recall.never:
             return known
 
         def way(*args: Any) -> Any:
-            xs, _, out, segments, _ = make(*args)
-            made = known(xs, None, out, segments)
+            xs, _, out, segments, _, initial = make(*args)
+            made = known(xs, initial, out, segments)
             return made if made is None or then is None else then(made, *args)
 
         return way

@@ -17,6 +17,7 @@ PAIR = {
     (4, 13, False, True): (16, 4, 3),
     (2, 2, False, False): (64, 4, 1),
     (2, 2, True, False): (32, 8, 1),
+    (2, 2, False, True): (32, 4, 2),
     (2, 4, False, False): (32, 8, 1),
     (2, 4, True, True): (32, 4, 2),
     (2, 6, True, False): (16, 8, 2),
@@ -28,7 +29,8 @@ read of one pair, whether these are read again, and segments. Of a copy (H200), 
 with 32 items in four warps .73; with the values that follow .86, with 8 items .73; of episodes .72, with 8 items .61. Of bf16:
 averages .74, in eight warps .70, with half the items .60; their gradients .68, with half the items .57; recurrences .82, in four
 warps .80, with half the items .79; their gradients .87, with twice the items in four warps .85, with the same .82; within
-segments .72, with half the items .69; advantages of episodes .48, with a quarter of the items .36."""
+segments .72, with half the items .69; advantages of episodes .48, with a quarter of the items .36; returns of episodes .67, in
+eight warps .58, with half the items in eight warps .61."""
 
 TALL = {
     (2, 3): (16, 4, 4),

@@ -1,0 +1,175 @@
+"""The gradients of exponential averages as a PyTorch operator: one scan makes those of the items and of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from upsweep.adjoint import RULES
+from upsweep.arguments import dtype_of
+from upsweep.operators import ops
+from upsweep.torch.differentiable import batched, plain
+from upsweep.torch.neighbours import beside, segments_of
+from upsweep.torch.operands import accumulator, readable
+from upsweep.torch.ways import Call, Ways, run, shorter
+
+
+def empty_like(x: Tensor) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def weights(alpha: float, weight: Tensor | None, x: Tensor) -> Any:
+    """The weights as a scan takes them: a tensor in x's shape, or a number."""
+    return alpha if weight is None else readable(weight).expand(x.shape)
+
+
+def flags(heads: Tensor | None, x: Tensor) -> Any:
+    """Whether a segment starts at an item."""
+    return False if heads is None else heads.expand(x.shape)
+
+
+@torch.library.custom_op("upsweep::average_gradients", mutates_args=())
+def _average_gradients(
+    g: Tensor, x: Tensor | None, y: Tensor | None, alpha: float, weight: Tensor | None, initial: Tensor | None,
+    heads: Tensor | None, dim: int, order: str,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The gradients of the items and of the weight; that is empty without items and averages.
+
+    With `s[t] = g[t] + (1 - weight[t+1]) s[t+1]` they are `weight s` and `s (x - y[t-1])`; s and 0 where an average starts from
+    its item.
+    """
+    args = g, x, y, alpha, weight, initial, heads, dim, order
+    return _in_shape(run(_backwards(*args)), *args)
+
+
+def _in_shape(
+    made: Any, g: Tensor, x: Tensor | None, y: Any, alpha: float, weight: Tensor | None, *_: Any
+) -> Any:
+    if x is None or weight is None:
+        return made, made.new_empty(0)
+    return made[0], made[1].sum_to_size(weight.shape)
+
+
+def _backwards(
+    g: Tensor, x: Tensor | None, y: Tensor | None, alpha: float, weight: Tensor | None, initial: Tensor | None,
+    heads: Tensor | None, dim: int, order: str,
+) -> Call:  # fmt: skip
+    g = readable(g)
+    given: tuple[Any, ...] = g, weights(alpha, weight, g)
+    out: Any = empty_like(g)
+    # A weight that holds for all times is also that of the next item.
+    kind = "fixed" if weight is None or weight.shape[dim] == 1 else order
+    way = _way(kind, initial is None, x is not None, accumulator(g.dtype))
+    if initial is None or x is not None:
+        given = *given, flags(heads, g)
+    if x is not None and y is not None:
+        start = 0.0 if initial is None else readable(initial).unsqueeze(dim)
+        given = *given, readable(x), beside(readable(y), dim, False), start
+        out = out, g.new_empty(g.shape, dtype=accumulator(g.dtype))
+    how = {
+        "axis": dim, "exclusive": way.exclusive, "reverse": True, "order": order, "dtype": accumulator(g.dtype),
+        "map": way.enter, "finish": way.leave,
+    }  # fmt: skip
+    return Call(given, way.op, out, segments_of(heads, g, dim), how)
+
+
+class _Way(NamedTuple):
+    op: Any
+    exclusive: bool
+    enter: Callable[..., Any]
+    leave: Callable[..., Any]
+
+
+@cache
+def _way(kind: str, alone: bool, both: bool, computed: torch.dtype) -> _Way:
+    """The scan for the gradient of the items, or for `both`. An average `alone` starts from its item."""
+    rule, none = _RULES[kind], dtype_of(computed).type(0)
+    enter, found = rule.enter, rule.leave
+
+    def enter_alone(g, alpha, starts):
+        return enter(g, alpha)
+
+    def enter_both(g, alpha, starts, x, before, start):
+        return enter(g, alpha)
+
+    def leave_alone(later, g, alpha, starts, index):
+        s = found(later, g)
+        return s if (index == 0) | starts else alpha * s
+
+    def leave_onwards(later, g, alpha):
+        return alpha * found(later, g)
+
+    def leave_both_alone(later, g, alpha, starts, x, before, start, index):
+        s, starting = found(later, g), (index == 0) | starts
+        return s if starting else alpha * s, none if starting else s * (x - before)
+
+    def leave_both_onwards(later, g, alpha, starts, x, before, start, index):
+        s = found(later, g)
+        return alpha * s, s * (x - (start if (index == 0) | starts else before))
+
+    if both:
+        return rule._replace(enter=enter_both, leave=leave_both_alone if alone else leave_both_onwards)
+    if alone:
+        return rule._replace(enter=enter_alone, leave=leave_alone)
+    return rule._replace(leave=leave_onwards)
+
+
+# A fixed weight makes a recurrence of the gradients as they are. Of others, an item hands on what it adds to the item before it,
+# in tree order; in order it hands on s and the share that the next item needs.
+
+
+def _enter_fixed(g, alpha):
+    return 1 - alpha, g
+
+
+def _found_fixed(s, g):
+    return s[1]
+
+
+def _enter_tree(g, alpha):
+    rest = 1 - alpha
+    return rest, rest * g
+
+
+def _found_tree(later, g):
+    return g + later[1]
+
+
+def _enter_loop(g, alpha):
+    return g, 1 - alpha
+
+
+def _found_loop(s, g):
+    return s[0]
+
+
+_RULES = {
+    "fixed": _Way(ops.AFFINE, False, _enter_fixed, _found_fixed),
+    "tree": _Way(ops.AFFINE, True, _enter_tree, _found_tree),
+    "sequential": _Way(RULES["sequential"].op, False, _enter_loop, _found_loop),
+}
+"""How a scan finds s, by the kind of its weights."""
+
+
+@_average_gradients.register_fake
+def _(g: Tensor, x: Any, y: Any, alpha: float, weight: Any, *_: Any) -> tuple[Tensor, Tensor]:
+    return g.new_empty(g.shape), g.new_empty(0) if x is None else weight.new_empty(weight.shape)
+
+
+@_average_gradients.register_vmap
+def _(
+    info: Any, in_dims: Any, g: Any, x: Any, y: Any, alpha: float, weight: Any, initial: Any, heads: Any, dim: int,
+    order: str,
+) -> Any:  # fmt: skip
+    given = (g, in_dims[0]), (x, in_dims[1]), (y, in_dims[2]), (weight, in_dims[4]), (initial, in_dims[5])
+    g, x, y, weight, initial = (batched(v, d, info.batch_size) for v, d in given)
+    heads = batched(heads, in_dims[6])
+    made = _average_gradients(g, x, y, alpha, weight, initial, heads, dim + 1, order)  # type: ignore[call-arg]
+    return made, (0, None if x is None else 0)
+
+
+gradients = plain(_average_gradients, ways=Ways(1, shorter(_backwards, _in_shape)))

@@ -1,0 +1,82 @@
+"""Gradients of sums and extremes along an axis: those of the last prefix of a scan, in every mode."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import upsweep.torch as ut  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+
+OPS = ["add", "max", "min"]
+KEYWORDS = [
+    {"reverse": reverse, "order": order}
+    for reverse, order in itertools.product((False, True), ("tree", "sequential"))
+]
+
+
+def drawn(*shape, dtype=torch.float64, device="cpu"):
+    """Items of which some are equal."""
+    x = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    return ((x * 4).round() / 4).to(device, dtype).requires_grad_()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("op", OPS)
+def test_values_and_gradients_are_those_of_the_last_prefix(op, dtype, device):
+    x = drawn(3, 37, 4, dtype=dtype, device=device)
+    with torch.no_grad():
+        x[0, 5, 1] = x[0, 20, 1] = torch.nan
+        x[1, :, 2] = torch.inf
+    g = torch.arange(12.0, device=device).reshape(3, 4).to(dtype)
+    for keywords in KEYWORDS:
+        for again in range(2):
+            y = ut.reduce(x, op, axis=1, **keywords)
+            prefixes = ut.scan(x, op, axis=1, **keywords)
+            want = prefixes.select(1, 0 if keywords["reverse"] else -1)
+            torch.testing.assert_close(y, want, rtol=0, atol=0, equal_nan=True)
+            (dx,), (wanted,) = (torch.autograd.grad(v, x, g * (1 + again)) for v in (y, want))
+            assert dx.dtype == dtype
+            assert torch.equal(dx, wanted)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_derivatives_of_every_mode(op):
+    # Items that differ: an extreme of equal ones has no derivative.
+    x = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    for keywords in KEYWORDS[:2]:
+
+        def f(x, keywords=keywords):
+            return ut.reduce(x, op, axis=1, **keywords)
+
+        assert torch.autograd.gradcheck(f, x, check_forward_ad=True, check_batched_grad=True)
+        assert torch.autograd.gradgradcheck(f, x)
+        two = torch.stack([x.detach(), x.detach() / 2])
+        assert torch.equal(torch.vmap(f)(two)[1], f(two[1]))
+        gradient = torch.func.grad(lambda x, f=f: f(x).square().sum())
+        assert torch.equal(torch.vmap(gradient)(two)[1], gradient(two[1]))
+
+
+def test_an_initial_value_has_a_gradient():
+    x, start = drawn(2, 5, 3), drawn(2, 3)
+    for op in OPS:
+        assert torch.autograd.gradcheck(
+            lambda x, start, op=op: ut.reduce(x + 0.01 * x.square(), op, axis=1, initial=start + 0.003),
+            (x, start),
+            check_forward_ad=op == "add",
+        )
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_a_reduction_and_its_gradient_hold_their_results_alone(op, device):
+    from test_gradient_memory import peak
+
+    x = torch.randn(4, 512, 256, device=device).requires_grad_()
+    y = ut.reduce(x, op, axis=1)
+    assert peak(lambda: ut.reduce(x, op, axis=1), x) < 0.1
+    g = torch.randn_like(y)
+    assert peak(lambda: torch.autograd.grad(y, x, g, retain_graph=True), x) < (0.1 if op == "add" else 1.1)
