@@ -50,6 +50,7 @@ _PARTS = {
     "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
     "select": f"{_SELECT} select.cu",
     "select_few": f"{_SELECT} select_few.cu",
+    "places": "narrow.cuh prelude.cuh counts.cuh packs.cuh spec places.cuh epochs.cuh places.cu",
     "repeat": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cu",
     "sort": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort.cu",
     "sort_small": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort_small.cu",

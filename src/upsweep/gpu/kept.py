@@ -7,7 +7,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, NamedTuple
 
-from upsweep.gpu import driver, mailbox
+from upsweep.gpu import driver, mailbox, places
 from upsweep.gpu.functions import Linked, value_type
 from upsweep.gpu.one_pass import INT64, Kernel, kernel, nodes
 from upsweep.gpu.view import View
@@ -57,6 +57,10 @@ class Select(NamedTuple):
     @property
     def by_flags(self) -> bool:
         return not self.runs and self.test is None
+
+    @property
+    def only_places(self) -> bool:
+        return self.places and not self.values and not self.lengths
 
     @property
     def writes(self) -> int:
@@ -176,6 +180,12 @@ class Selection:
     def _start(
         self, like: Any, x: int, flags: int, large: list[int], count: int, small: Sequence[int]
     ) -> None:
+        if self.how.only_places:
+            course = places.course(self.n, flags & 15, self.device)
+            if course and self.n > ALONE * 8192:
+                stream = self.kind.stream(self.place)
+                places.start(course, flags, self.n, self.device, stream, (small[0], small[2]), (large[0], large[2]), count)
+                return
         size, vector = self.how.size, SHAPES[self.how.size][2]
         skip = flags & 15 if flags else x % 16 // size
         even = not x or (x - skip * size) % min(16, vector * size) == 0

@@ -47,10 +47,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_mark(const
   const Ranks ranks = ranks_of(mine, lane);
   const u32 end = LENGTHS ? end_of(mine, first) : 0;
   if (lane == 0) { counted.counts[warp] = ranks.total; counted.ends[warp] = end; }
-  p.marks[t * THREADS + threadIdx.x] = mine;
+  if (PLACES || LENGTHS) p.marks[t * THREADS + threadIdx.x] = mine;
   __syncthreads();  // all warps have counted
 
   const Whole tile = whole_of(counted, warp);
+  if (!PLACES && !LENGTHS && tile.total > SLOT) p.marks[t * THREADS + threadIdx.x] = mine;
   if (warp == 0) tally<LENGTHS>(p.nodes, t, tile.total, tile.end ? begin + tile.end : 0, lane);
   if (tile.total > SLOT) return;
 #pragma unroll
@@ -128,6 +129,47 @@ __device__ __forceinline__ void write_few(const Select& p, i64 t, u32 own, const
   }
 }
 
+// Marks of neighbouring tiles, and the lengths of the runs that begin in these, all of which have slots: distances of first items.
+struct Marked { u32 tile[LENGTHS ? WRITES : 1]; };
+__device__ __forceinline__ void ask_marks(Marked& marks, const Select& p, i64 t) {
+#pragma unroll
+  for (int g = 0; g < WRITES; g++) marks.tile[g] = t + g < p.tiles ? p.marks[(t + g) * THREADS + threadIdx.x] : 0;
+}
+__device__ __forceinline__ void write_lengths(const Select& p, i64 t, const Marked& marks, const Before* before, const Room& room) {
+  __shared__ u16 spots[LENGTHS ? WRITES * SLOT : 1];
+  __shared__ u32 counts[WRITES][WARPS];
+  static_assert(!LENGTHS || WRITES * TILE <= 65536, "an index within the tiles has 16 bits");
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * STRIP + lane * VECTOR;
+  const i64 begin = t * TILE - p.skip, start = before[0].count;
+#pragma unroll
+  for (int g = 0; g < WRITES; g++) {
+    const u32 count = __reduce_add_sync(FULL, __popc(marks.tile[g]));
+    if (lane == 0) counts[g][warp] = count;
+  }
+  __syncthreads();  // all warps have counted
+#pragma unroll
+  for (int g = 0; g < WRITES; g++) {
+    const Ranks ranks = ranks_of(marks.tile[g], lane);
+    u32 to = before[g].count - start;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) to += w < warp ? counts[g][w] : 0;
+#pragma unroll
+    for (int k = 0; k < LINES; k++) {
+      u32 spot = to + ranks.place[k];
+      for (u32 left = marks_of(marks.tile[g], k); left; left &= left - 1) spots[spot++] = g * TILE + first + k * LINE + __ffs(left) - 1;
+    }
+  }
+  __syncthreads();  // the tiles' first items are side by side
+  const int total = before[WRITES].count - start;
+#pragma unroll 4
+  for (int j = threadIdx.x; j < total; j += THREADS) {
+    const i64 to = start + j, place = begin + spots[j] + 1;
+    if (to && to <= room.size) room.lengths[to - 1] = place - (j ? begin + spots[j - 1] + 1 : (i64)before[0].last);
+  }
+  const i64 end = begin + WRITES * TILE, last = total ? begin + spots[total - 1] + 1 : (i64)before[0].last;
+  if (end >= p.n && threadIdx.x == 0 && start + total <= room.size) room.lengths[start + total - 1] = p.n + 1 - last;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS - LENGTHS) upsweep_write(const __grid_constant__ Select p) {
   __shared__ Before before[GROUP + 1];
   __shared__ i64 shared_kept;
@@ -135,6 +177,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS - LENGTHS) upsweep_
   const i64 t = (i64)(gridDim.x - 1 - blockIdx.x) * WRITES;  // the last ones first: what was written of them is in the cache
   const u64* const counts = p.nodes.level[0] + t;
   const u32 own = STRAIGHT ? p.marks[t * THREADS + threadIdx.x] : 0;  // asked for before it is known what becomes of them
+  Marked marks;
+  if (LENGTHS) ask_marks(marks, p, t);
   // Warp 0 asks what lies before the tiles; so that it need not wait for this number first, another warp does.
   const bool asks = threadIdx.x == THREADS - 1;
   const i64 kept = STRAIGHT || asks ? kept_by_all(p.nodes, p.tiles) : 0;
@@ -162,6 +206,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS - LENGTHS) upsweep_
   if (slots) {
     __syncthreads();  // it is known what lies before the tiles
     move_slots(p, t, slots, before, room_for(p, shared_kept));
+    if (LENGTHS && slots + 1 == 1u << min((i64)WRITES, p.tiles - t)) {
+      write_lengths(p, t, marks, before, room_for(p, shared_kept));
+      return;
+    }
   }
 #pragma unroll 1
   for (int g = 0; g < WRITES && t + g < p.tiles; g++) {

@@ -1,0 +1,63 @@
+"""The places of flags that are set, in one launch: kernels/places.cu."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import Any, NamedTuple
+
+from upsweep.gpu import driver
+from upsweep.gpu.one_pass import Kernel, kernel
+from upsweep.gpu.workspaces import workspace
+
+THREADS, BLOCKS, TOGETHER = 512, 4, 2
+"""Threads of a block, blocks of a multiprocessor, and pieces of 16 bytes that a lane loads at once."""
+GROUP = 1024
+"""Flags of a group, and the places of one, of two bytes, for which a warp has memory."""
+STATIC = 2048
+"""Bytes of shared memory of a block that it does not ask for, at most."""
+
+
+class Course(NamedTuple):
+    """All that a launch needs but addresses."""
+
+    kernel: Kernel
+    blocks: int
+    groups: int
+    share: int
+    """Groups of a warp at most."""
+    shared: int
+
+
+def spec() -> dict[str, Any]:
+    return {"THREADS": THREADS, "BLOCKS": BLOCKS, "TOGETHER": TOGETHER}
+
+
+@lru_cache(1024)
+def course(n: int, skip: int, device: int) -> Course | None:
+    """That of n flags, the first of which lies so many bytes behind a multiple of 16; None where their bits have no room."""
+    most = driver.attribute(device, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR") // BLOCKS - STATIC
+    warps, groups = THREADS // 32, -(-(n + skip) // GROUP)
+    blocks = min(BLOCKS * driver.attribute(device, "MULTIPROCESSOR_COUNT"), -(-groups // warps))
+    share = -(-groups // (warps * blocks))
+    shared = warps * (share * GROUP // 8 + 2 * GROUP)
+    if shared > most:
+        return None
+    return Course(kernel("places", "upsweep_places", spec(), device, most), blocks, groups, share, shared)
+
+
+def start(
+    course: Course, flags: int, n: int, device: int, stream: int, small: Sequence[int], large: Sequence[int], count: int
+) -> None:  # fmt: skip
+    """Writes the places to the small memory if it takes them all, else to the large one, and their number to `count`. Memory is
+    how many places it takes, and its address.
+    """
+    work = workspace(0, course.blocks, stream, device)
+    parameter = _NUMBERS.pack(
+        work.control, work.nodes, work.node_words, flags, n, flags & 15, course.groups, course.share, *small, *large, count
+    )  # fmt: skip
+    driver.launch(course.kernel.loaded, course.blocks, THREADS, course.shared, stream, parameter, together=True)
+
+
+_NUMBERS = Struct("<13q")
