@@ -20,6 +20,8 @@ TOGETHER = 4
 """Tiles whose flags a block marks and counts."""
 ALONE = 32
 """Tiles of a selection in one launch at most: each block counts them all by itself."""
+ALONE_PLACES = 1 << 18
+"""Flags whose places are found so at most."""
 FEW = 16
 """A result of at most this part of the items lies in memory of that size, and only there: the rest of larger memory is not kept
 for it. Places that are so few are written straight from the marks."""
@@ -180,11 +182,11 @@ class Selection:
     def _start(
         self, like: Any, x: int, flags: int, large: list[int], count: int, small: Sequence[int]
     ) -> None:
-        if self.how.only_places:
+        if self.how.only_places and self.n > ALONE_PLACES:
             course = places.course(self.n, flags & 15, self.device)
-            if course and self.n > ALONE * 8192:
-                stream = self.kind.stream(self.place)
-                places.start(course, flags, self.n, self.device, stream, (small[0], small[2]), (large[0], large[2]), count)
+            if course:
+                room, stream = ((size, at) for size, _, at, _ in (small, large)), self.kind.stream(self.place)
+                places.start(course, flags, self.n, self.device, stream, *room, count)
                 return
         size, vector = self.how.size, SHAPES[self.how.size][2]
         skip = flags & 15 if flags else x % 16 // size

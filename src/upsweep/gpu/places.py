@@ -11,10 +11,11 @@ from upsweep.gpu import driver
 from upsweep.gpu.one_pass import Kernel, kernel
 from upsweep.gpu.workspaces import workspace
 
-THREADS, BLOCKS, TOGETHER = 512, 4, 2
-"""Threads of a block, blocks of a multiprocessor, and pieces of 16 bytes that a lane loads at once."""
-GROUP = 1024
-"""Flags of a group, and the places of one, of two bytes, for which a warp has memory."""
+THREADS, BLOCKS, PIECES = 512, 2, 4
+"""Threads of a block, blocks of a multiprocessor, and pieces of 16 flags of a lane in a group."""
+GROUP = 32 * 16 * PIECES
+SPOTS = 2 * 32 * 34
+"""Bytes in which a warp brings places side by side."""
 STATIC = 2048
 """Bytes of shared memory of a block that it does not ask for, at most."""
 
@@ -26,22 +27,22 @@ class Course(NamedTuple):
     blocks: int
     groups: int
     share: int
-    """Groups of a warp at most."""
+    """Groups of a block at most."""
     shared: int
 
 
 def spec() -> dict[str, Any]:
-    return {"THREADS": THREADS, "BLOCKS": BLOCKS, "TOGETHER": TOGETHER}
+    return {"THREADS": THREADS, "BLOCKS": BLOCKS, "PIECES": PIECES}
 
 
 @lru_cache(1024)
 def course(n: int, skip: int, device: int) -> Course | None:
     """That of n flags, the first of which lies so many bytes behind a multiple of 16; None where their bits have no room."""
     most = driver.attribute(device, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR") // BLOCKS - STATIC
-    warps, groups = THREADS // 32, -(-(n + skip) // GROUP)
-    blocks = min(BLOCKS * driver.attribute(device, "MULTIPROCESSOR_COUNT"), -(-groups // warps))
-    share = -(-groups // (warps * blocks))
-    shared = warps * (share * GROUP // 8 + 2 * GROUP)
+    groups = -(-(n + skip) // GROUP)
+    blocks = min(BLOCKS * driver.attribute(device, "MULTIPROCESSOR_COUNT"), groups)
+    share = -(-groups // blocks)
+    shared = share * (GROUP // 8 + 4) + THREADS // 32 * SPOTS
     if shared > most:
         return None
     return Course(kernel("places", "upsweep_places", spec(), device, most), blocks, groups, share, shared)
@@ -57,7 +58,9 @@ def start(
     parameter = _NUMBERS.pack(
         work.control, work.nodes, work.node_words, flags, n, flags & 15, course.groups, course.share, *small, *large, count
     )  # fmt: skip
-    driver.launch(course.kernel.loaded, course.blocks, THREADS, course.shared, stream, parameter, together=True)
+    driver.launch(
+        course.kernel.loaded, course.blocks, THREADS, course.shared, stream, parameter, together=True
+    )
 
 
 _NUMBERS = Struct("<13q")

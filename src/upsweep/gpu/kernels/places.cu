@@ -1,4 +1,4 @@
-// The places of the flags that are set, in one launch whose blocks all run at once. A warp counts the flags of a stretch of its own
+// The places of the flags that are set, in one launch whose blocks all run at once. A block counts the flags of a stretch of its own
 // and keeps them in shared memory, as bits. Blocks publish their counts, and each reads those of all. So flags are read once, and
 // nothing but counts lies in memory in between. The host learns the length before a place is written.
 #include "counts.cuh"
@@ -6,49 +6,56 @@
 #include "places.cuh"
 #include "epochs.cuh"
 
-constexpr int WARPS = THREADS / 32, GROUP = 1024, PIECE = 16, PIECES = GROUP / (32 * PIECE);
-constexpr int SPARSE = 64;  // places of a group at most that lanes write as they find them
+constexpr int WARPS = THREADS / 32, PIECE = 16, GROUP = 32 * PIECE * PIECES, WORDS = PIECES / 2;
+constexpr int SPARSE = 64;  // places of 1024 flags at most that lanes write as they find them
+static_assert(WORDS == 2, "the counts of two words are scanned as one");
 
-// The flags of a warp: they begin at a multiple of 16 bytes, and those from `low` up to `high` exist.
-struct Stretch { const u8* flags; int low, high, pieces; };
-
-// Counts the flags, and leaves a bit for each in `bits`.
-__device__ __forceinline__ u32 mark(const Stretch& s, u16* bits, int lane) {
+// Reads a group of flags, of which those from `low` up to `high` exist, and leaves a bit for each in `bits`. Gives their number.
+__device__ __forceinline__ u32 mark(const u8* from, i64 low, i64 high, u16* bits, int lane) {
   u32 count = 0;
   const auto keep = [&](int k, const Pack<u8, PIECE>& flags) {
     const u32 mine = bits_of(flags);
     count += __popc(mine);
     bits[k * 32 + lane] = mine;
   };
-  int k = 0;
-  if (s.low <= 0)
+  if (low <= 0 && high >= GROUP) {
+    Pack<u8, PIECE> flags[PIECES];
+#pragma unroll
+    for (int k = 0; k < PIECES; k++) flags[k].load(from + (k * 32 + lane) * PIECE);
+#pragma unroll
+    for (int k = 0; k < PIECES; k++) keep(k, flags[k]);
+  } else {
 #pragma unroll 1
-    for (; k + TOGETHER <= s.pieces && (k + TOGETHER) * 32 * PIECE <= s.high; k += TOGETHER) {
-      Pack<u8, PIECE> flags[TOGETHER];
-#pragma unroll
-      for (int j = 0; j < TOGETHER; j++) flags[j].load(s.flags + ((k + j) * 32 + lane) * PIECE);
-#pragma unroll
-      for (int j = 0; j < TOGETHER; j++) keep(k + j, flags[j]);
+    for (int k = 0; k < PIECES; k++) {
+      const int at = (k * 32 + lane) * PIECE;
+      Pack<u8, PIECE> flags;
+      flags.load_some(from + at, low - at, high - at);
+      keep(k, flags);
     }
-#pragma unroll 1
-  for (; k < s.pieces; k++) {
-    const int at = (k * 32 + lane) * PIECE;
-    Pack<u8, PIECE> flags;
-    flags.load_some(s.flags + at, s.low - at, s.high - at);
-    keep(k, flags);
   }
   return __reduce_add_sync(FULL, count);
 }
 
+// By a warp: makes of the counts of groups how many come before each, and gives their sum.
+__device__ __forceinline__ u32 scan_counts(u32* counts, int groups, int lane) {
+  u32 sum = 0;
+  for (int first = 0; first < groups; first += 32) {
+    const int g = first + lane;
+    const u32 own = g < groups ? counts[g] : 0, to_lane = sum_to_lane(own, lane);
+    if (g < groups) counts[g] = sum + to_lane - own;
+    sum += __shfl_sync(FULL, to_lane, 31);
+  }
+  return sum;
+}
+
 // What all blocks have counted, and those before this one.
 struct Sums { u32 before, all; };
-__device__ __forceinline__ Sums exchange(const Params& p, u32 own, u32 epoch) {
+__device__ __forceinline__ Sums sums_of(const u64* nodes, u32 epoch) {
   __shared__ Sums shares[WARPS];
-  if (threadIdx.x == 0) write_count(p.nodes + blockIdx.x, (u64)epoch << 32 | own);
   Sums sums = {0, 0};
   for (int b = threadIdx.x; b < gridDim.x; b += THREADS) {
     u64 w;
-    do w = read_count(p.nodes + b); while ((u32)(w >> 32) != epoch);
+    do w = read_count(nodes + b); while ((u32)(w >> 32) != epoch);
     sums.all += (u32)w;
     if (b < blockIdx.x) sums.before += (u32)w;
   }
@@ -61,16 +68,24 @@ __device__ __forceinline__ Sums exchange(const Params& p, u32 own, u32 epoch) {
   return sums;
 }
 
-// Writes the places of a group to memory that has room for so many: a lane has the bits of 32 neighbours, and `rank` of the places
-// come before its own.
-__device__ __forceinline__ void write(i64* to, i64 room, u32 bits, u32 rank, u32 total, i64 begin, u16* spots, int lane) {
+// Where a warp brings the places of 1024 flags side by side. Lanes that find 32 places each meet each bank once.
+struct Spots {
+  static constexpr int ROW = 34, SIZE = 32 * ROW;
+  u16* at;
+  __device__ __forceinline__ u16& operator[](u32 k) const { return at[k / 32 * ROW + k % 32]; }
+};
+
+// Writes the places of 1024 flags to memory that has room for so many: a lane has the bits of 32 neighbours, and `rank` of the
+// places come before its own.
+__device__ __forceinline__ void write(i64* to, i64 room, u32 bits, u32 rank, u32 total, i64 begin, const Spots& spots, int lane) {
   const int some = (int)min(max(room, 0ll), (i64)total);
   if (total <= SPARSE) {
     for (; bits; bits &= bits - 1, rank++)
       if (rank < some) to[rank] = begin + 32 * lane + __ffs(bits) - 1;
     return;
   }
-  for (; bits; bits &= bits - 1) spots[rank++] = 32 * lane + __ffs(bits) - 1;
+#pragma unroll
+  for (int j = 0; j < 32; j++) if (bits >> j & 1) spots[rank++] = 32 * lane + j;
   __syncwarp();  // the places lie side by side
 #pragma unroll 4
   for (int j = lane; j < some; j += 32) to[j] = begin + spots[j];
@@ -78,41 +93,43 @@ __device__ __forceinline__ void write(i64* to, i64 room, u32 bits, u32 rank, u32
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_places(const __grid_constant__ Params p) {
-  extern __shared__ u32 memory[];  // the bits of all warps, and then their spots
-  __shared__ u32 counts[WARPS], shared_epoch;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const i64 w = (i64)blockIdx.x * WARPS + warp, warps = (i64)gridDim.x * WARPS;
-  const i64 first = p.groups * w / warps, begin = first * GROUP - p.skip;
-  const int some = (int)(p.groups * (w + 1) / warps - first);
-  u32* const bits = memory + warp * (int)p.share * 32;
-  u16* const spots = (u16*)(memory + WARPS * (int)p.share * 32) + warp * GROUP;
+  extern __shared__ u32 memory[];  // bits of all groups, their counts, and the spots of warps
+  __shared__ u32 shared_epoch;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, share = (int)p.share;
+  const i64 first = p.groups * blockIdx.x / gridDim.x, begin = first * GROUP - p.skip;
+  const int some = (int)(p.groups * (blockIdx.x + 1) / gridDim.x - first);
+  u32 *const bits = memory, *const counts = bits + share * GROUP / 32;
+  const Spots spots = {(u16*)(counts + share) + warp * Spots::SIZE};
   const u32 epoch = threadIdx.x == 0 ? *(volatile u32*)(p.control + 2) : 0;
-  const Stretch mine = {p.flags + begin, (int)max(-begin, 0ll), (int)min(p.n - begin, (i64)some * GROUP), some * PIECES};
-  const u32 own = mark(mine, (u16*)bits, lane);
-  if (lane == 0) counts[warp] = own;
-  if (threadIdx.x == 0) shared_epoch = epoch;
-  __syncthreads();  // all warps have counted
+#pragma unroll 1
+  for (int g = warp; g < some; g += WARPS) {
+    const i64 at = begin + (i64)g * GROUP;
+    const u32 count = mark(p.flags + at, -at, p.n - at, (u16*)(bits + g * GROUP / 32), lane);
+    if (lane == 0) counts[g] = count;
+  }
+  __syncthreads();  // all groups are counted
 
-  u32 before = 0, block = 0;
-#pragma unroll
-  for (int v = 0; v < WARPS; v++) { if (v < warp) before += counts[v]; block += counts[v]; }
-  const Sums sums = exchange(p, block, shared_epoch);
+  if (warp == 0) {
+    const u32 sum = scan_counts(counts, some, lane);
+    if (lane == 0) { write_count(p.nodes + blockIdx.x, (u64)epoch << 32 | sum); shared_epoch = epoch; }
+  }
+  __syncthreads();  // the epoch is known, and what lies before each group
+  const Sums sums = sums_of(p.nodes, shared_epoch);
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     *(volatile i64*)p.count = sums.all;
     __threadfence_system();
     move_on(p, epoch, gridDim.x);  // all blocks have read it
   }
   const bool few = sums.all <= p.small_size;
-  i64* const places = (few ? p.small : p.large) + sums.before + before;
-  i64 room = (few ? p.small_size : p.large_size) - sums.before - before;
-  u32 written = 0;
+  i64* const places = (few ? p.small : p.large) + sums.before;
+  const i64 room = (few ? p.small_size : p.large_size) - sums.before;
 #pragma unroll 1
-  for (int g = 0; g < some; g += 2) {
-    const u32 a = bits[32 * g + lane], b = g + 1 < some ? bits[32 * g + 32 + lane] : 0;
+  for (int g = warp; g < some; g += WARPS) {
+    const u32 a = bits[g * GROUP / 32 + lane], b = bits[g * GROUP / 32 + 32 + lane], start = counts[g];
     const u32 both = __popc(a) | __popc(b) << 16, to_lane = sum_to_lane(both, lane), all = __shfl_sync(FULL, to_lane, 31), rank = to_lane - both;
-    write(places + written, room - written, a, rank & 0xffff, all & 0xffff, begin + g * GROUP, spots, lane);
-    written += all & 0xffff;
-    write(places + written, room - written, b, rank >> 16, all >> 16, begin + (g + 1) * GROUP, spots, lane);
-    written += all >> 16;
+    const i64 at = begin + (i64)g * GROUP;
+    write(places + start, room - start, a, rank & 0xffff, all & 0xffff, at, spots, lane);
+    const u32 next = start + (all & 0xffff);
+    write(places + next, room - next, b, rank >> 16, all >> 16, at + GROUP / 2, spots, lane);
   }
 }

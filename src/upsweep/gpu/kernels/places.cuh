@@ -5,9 +5,9 @@
 struct Params {
   u32* control; u64* nodes; u64 node_words;  // of a workspace: epochs.cuh
   const u8* flags;
-  i64 n, skip;      // so many flags before the first does the first group start, at a multiple of 16 bytes
-  i64 groups, share;  // of GROUP flags, in all and of a warp at most
+  i64 n, skip;                 // so many flags before the first does the first group start, at a multiple of 16 bytes
+  i64 groups, share;           // in all, and of a block at most
   i64 small_size; i64* small;  // the small memory takes the result where all of it fits
   i64 large_size; i64* large;
-  i64* count;       // here is written how many are set, in memory of the device or of the host
+  i64* count;                  // here is written how many are set, in memory of the device or of the host
 };

@@ -129,34 +129,45 @@ __device__ __forceinline__ void write_few(const Select& p, i64 t, u32 own, const
   }
 }
 
-// Marks of neighbouring tiles, and the lengths of the runs that begin in these, all of which have slots: distances of first items.
-struct Marked { u32 tile[LENGTHS ? WRITES : 1]; };
-__device__ __forceinline__ void ask_marks(Marked& marks, const Select& p, i64 t) {
+// The marks of neighbouring tiles: asked for once, where a thread has registers for them.
+struct Marked {
+  static constexpr bool HELD = LENGTHS && WRITES <= 8;
+  const Select& p;
+  i64 t;
+  u32 held[HELD ? WRITES : 1];
+
+  __device__ __forceinline__ u32 ask(int g) const { return t + g < p.tiles ? p.marks[(t + g) * THREADS + threadIdx.x] : 0; }
+  __device__ __forceinline__ u32 operator[](int g) const { return HELD ? held[g] : ask(g); }
+  __device__ __forceinline__ Marked(const Select& p, i64 t) : p(p), t(t) {
 #pragma unroll
-  for (int g = 0; g < WRITES; g++) marks.tile[g] = t + g < p.tiles ? p.marks[(t + g) * THREADS + threadIdx.x] : 0;
-}
-__device__ __forceinline__ void write_lengths(const Select& p, i64 t, const Marked& marks, const Before* before, const Room& room) {
+    for (int g = 0; HELD && g < WRITES; g++) held[g] = ask(g);
+  }
+};
+
+// Writes the lengths of the runs that begin in neighbouring tiles, all of which have slots: the distances of first items.
+__device__ __forceinline__ void write_lengths(const Select& p, const Marked& marks, const Before* before, const Room& room) {
   __shared__ u16 spots[LENGTHS ? WRITES * SLOT : 1];
   __shared__ u32 counts[WRITES][WARPS];
   static_assert(!LENGTHS || WRITES * TILE <= 65536, "an index within the tiles has 16 bits");
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * STRIP + lane * VECTOR;
-  const i64 begin = t * TILE - p.skip, start = before[0].count;
+  const i64 begin = marks.t * TILE - p.skip, start = before[0].count;
 #pragma unroll
   for (int g = 0; g < WRITES; g++) {
-    const u32 count = __reduce_add_sync(FULL, __popc(marks.tile[g]));
+    const u32 count = __reduce_add_sync(FULL, __popc(marks[g]));
     if (lane == 0) counts[g][warp] = count;
   }
   __syncthreads();  // all warps have counted
 #pragma unroll
   for (int g = 0; g < WRITES; g++) {
-    const Ranks ranks = ranks_of(marks.tile[g], lane);
+    const u32 mine = marks[g];
+    const Ranks ranks = ranks_of(mine, lane);
     u32 to = before[g].count - start;
 #pragma unroll
     for (int w = 0; w < WARPS; w++) to += w < warp ? counts[g][w] : 0;
 #pragma unroll
     for (int k = 0; k < LINES; k++) {
       u32 spot = to + ranks.place[k];
-      for (u32 left = marks_of(marks.tile[g], k); left; left &= left - 1) spots[spot++] = g * TILE + first + k * LINE + __ffs(left) - 1;
+      for (u32 left = marks_of(mine, k); left; left &= left - 1) spots[spot++] = g * TILE + first + k * LINE + __ffs(left) - 1;
     }
   }
   __syncthreads();  // the tiles' first items are side by side
@@ -177,8 +188,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS - LENGTHS) upsweep_
   const i64 t = (i64)(gridDim.x - 1 - blockIdx.x) * WRITES;  // the last ones first: what was written of them is in the cache
   const u64* const counts = p.nodes.level[0] + t;
   const u32 own = STRAIGHT ? p.marks[t * THREADS + threadIdx.x] : 0;  // asked for before it is known what becomes of them
-  Marked marks;
-  if (LENGTHS) ask_marks(marks, p, t);
+  const Marked marks(p, t);
   // Warp 0 asks what lies before the tiles; so that it need not wait for this number first, another warp does.
   const bool asks = threadIdx.x == THREADS - 1;
   const i64 kept = STRAIGHT || asks ? kept_by_all(p.nodes, p.tiles) : 0;
@@ -207,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS - LENGTHS) upsweep_
     __syncthreads();  // it is known what lies before the tiles
     move_slots(p, t, slots, before, room_for(p, shared_kept));
     if (LENGTHS && slots + 1 == 1u << min((i64)WRITES, p.tiles - t)) {
-      write_lengths(p, t, marks, before, room_for(p, shared_kept));
+      write_lengths(p, marks, before, room_for(p, shared_kept));
       return;
     }
   }
