@@ -62,7 +62,7 @@ class Select(NamedTuple):
 
     @property
     def only_places(self) -> bool:
-        return self.places and not self.values and not self.lengths
+        return self.by_flags and self.places and not self.values and not self.lengths
 
     @property
     def writes(self) -> int:
