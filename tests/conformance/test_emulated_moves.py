@@ -142,7 +142,7 @@ def test_blocks_that_do_not_wait_for_counts_are_found(three_blocks, monkeypatch)
 
 def test_flags_that_do_not_fit_into_shared_memory_go_by_two_launches(three_blocks):
     keep = RNG.random(1_500_000) < 0.001
-    assert places.course(len(keep), 0, 0) is None
+    assert places.course("u8", False, True, len(keep), 0, 0) is None
 
 
 @pytest.mark.parametrize("move", ["where", "pack", "unique", "runs"])

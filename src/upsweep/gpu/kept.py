@@ -61,8 +61,8 @@ class Select(NamedTuple):
         return not self.runs and self.test is None
 
     @property
-    def only_places(self) -> bool:
-        return self.by_flags and self.places and not self.values and not self.lengths
+    def straight(self) -> bool:
+        return self.by_flags and not self.rest and not self.lengths
 
     @property
     def writes(self) -> int:
@@ -182,11 +182,12 @@ class Selection:
     def _start(
         self, like: Any, x: int, flags: int, large: list[int], count: int, small: Sequence[int]
     ) -> None:
-        if self.how.only_places and self.n > ALONE_PLACES:
-            course = places.course(self.n, flags & 15, self.device)
+        if self.how.straight and self.n > ALONE_PLACES:
+            how = self.how
+            course = places.course(how.key, how.values, how.places, self.n, flags & 15, self.device)
             if course:
-                room, stream = ((size, at) for size, _, at, _ in (small, large)), self.kind.stream(self.place)
-                places.start(course, flags, self.n, self.device, stream, *room, count)
+                stream = self.kind.stream(self.place)
+                places.start(course, x, flags, self.n, self.device, stream, small, large, count)
                 return
         size, vector = self.how.size, SHAPES[self.how.size][2]
         skip = flags & 15 if flags else x % 16 // size

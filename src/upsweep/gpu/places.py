@@ -31,12 +31,19 @@ class Course(NamedTuple):
     shared: int
 
 
-def spec() -> dict[str, Any]:
-    return {"THREADS": THREADS, "BLOCKS": BLOCKS, "PIECES": PIECES}
+def spec(key: str, values: bool, places: bool) -> dict[str, Any]:
+    return {
+        "KEY": key,
+        "VALUES": values,
+        "PLACES": places,
+        "THREADS": THREADS,
+        "BLOCKS": BLOCKS,
+        "PIECES": PIECES,
+    }
 
 
 @lru_cache(1024)
-def course(n: int, skip: int, device: int) -> Course | None:
+def course(key: str, values: bool, places: bool, n: int, skip: int, device: int) -> Course | None:
     """That of n flags, the first of which lies so many bytes behind a multiple of 16; None where their bits have no room."""
     most = driver.attribute(device, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR") // BLOCKS - STATIC
     groups = -(-(n + skip) // GROUP)
@@ -45,22 +52,28 @@ def course(n: int, skip: int, device: int) -> Course | None:
     shared = share * (GROUP // 8 + 4) + THREADS // 32 * SPOTS
     if shared > most:
         return None
-    return Course(kernel("places", "upsweep_places", spec(), device, most), blocks, groups, share, shared)
+    return Course(
+        kernel("places", "upsweep_places", spec(key, values, places), device, most),
+        blocks,
+        groups,
+        share,
+        shared,
+    )
 
 
 def start(
-    course: Course, flags: int, n: int, device: int, stream: int, small: Sequence[int], large: Sequence[int], count: int
+    course: Course, x: int, flags: int, n: int, device: int, stream: int, small: Sequence[int], large: Sequence[int], count: int
 ) -> None:  # fmt: skip
-    """Writes the places to the small memory if it takes them all, else to the large one, and their number to `count`. Memory is
-    how many places it takes, and its address.
+    """Writes the kept items and their places to the small memory if it takes them all, else to the large one, and their number to
+    `count`. Memory is how many it takes, and the addresses for values, places and lengths.
     """
     work = workspace(0, course.blocks, stream, device)
     parameter = _NUMBERS.pack(
-        work.control, work.nodes, work.node_words, flags, n, flags & 15, course.groups, course.share, *small, *large, count
+        work.control, work.nodes, work.node_words, x, flags, n, flags & 15, course.groups, course.share, *small, *large, count
     )  # fmt: skip
     driver.launch(
         course.kernel.loaded, course.blocks, THREADS, course.shared, stream, parameter, together=True
     )
 
 
-_NUMBERS = Struct("<13q")
+_NUMBERS = Struct("<18q")

@@ -7,7 +7,8 @@
 #include "epochs.cuh"
 
 constexpr int WARPS = THREADS / 32, PIECE = 16, GROUP = 32 * PIECE * PIECES, WORDS = PIECES / 2;
-constexpr int SPARSE = 64;  // places of 1024 flags at most that lanes write as they find them
+constexpr int SPARSE = 64;  // of 1024 flags at most, what lanes write as they find it
+constexpr int MANY = sizeof(KEY) > 8 ? 4 : 8;  // items of a lane on their way at once
 static_assert(WORDS == 2, "the counts of two words are scanned as one");
 
 // Reads a group of flags, of which those from `low` up to `high` exist, and leaves a bit for each in `bits`. Gives their number.
@@ -75,20 +76,37 @@ struct Spots {
   __device__ __forceinline__ u16& operator[](u32 k) const { return at[k / 32 * ROW + k % 32]; }
 };
 
-// Writes the places of 1024 flags to memory that has room for so many: a lane has the bits of 32 neighbours, and `rank` of the
-// places come before its own.
-__device__ __forceinline__ void write(i64* to, i64 room, u32 bits, u32 rank, u32 total, i64 begin, const Spots& spots, int lane) {
-  const int some = (int)min(max(room, 0ll), (i64)total);
+// Where a result goes, and the room behind it.
+struct Result { i64* places; KEY* values; i64 room; };
+__device__ __forceinline__ Result behind(const Result& to, i64 count) { return {to.places + count, to.values + count, to.room - count}; }
+
+// Writes what 1024 flags keep: a lane has the bits of 32 neighbours, and `rank` of the kept ones come before its own. The first flag
+// is that of the item at `x`, whose place is `begin`.
+__device__ __forceinline__ void write(const Result& to, const KEY* x, i64 begin, u32 bits, u32 rank, u32 total, const Spots& spots, int lane) {
+  const int some = (int)min(max(to.room, 0ll), (i64)total);
   if (total <= SPARSE) {
-    for (; bits; bits &= bits - 1, rank++)
-      if (rank < some) to[rank] = begin + 32 * lane + __ffs(bits) - 1;
+    for (; bits; bits &= bits - 1, rank++) {
+      const int i = 32 * lane + __ffs(bits) - 1;
+      if (rank >= some) break;
+      if (VALUES) to.values[rank] = x[i];
+      if (PLACES) to.places[rank] = begin + i;
+    }
     return;
   }
 #pragma unroll
   for (int j = 0; j < 32; j++) if (bits >> j & 1) spots[rank++] = 32 * lane + j;
-  __syncwarp();  // the places lie side by side
-#pragma unroll 4
-  for (int j = lane; j < some; j += 32) to[j] = begin + spots[j];
+  __syncwarp();  // what is kept lies side by side
+  for (int first = lane; first < some; first += 32 * MANY) {
+    KEY item[MANY];
+#pragma unroll
+    for (int m = 0; VALUES && m < MANY; m++) if (first + 32 * m < some) item[m] = x[spots[first + 32 * m]];
+#pragma unroll
+    for (int m = 0; m < MANY; m++) {
+      const int j = first + 32 * m;
+      if (VALUES && j < some) to.values[j] = item[m];
+      if (PLACES && j < some) to.places[j] = begin + spots[j];
+    }
+  }
   __syncwarp();  // all have been read
 }
 
@@ -120,16 +138,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_places(con
     __threadfence_system();
     move_on(p, epoch, gridDim.x);  // all blocks have read it
   }
-  const bool few = sums.all <= p.small_size;
-  i64* const places = (few ? p.small : p.large) + sums.before;
-  const i64 room = (few ? p.small_size : p.large_size) - sums.before;
+  const bool few = sums.all <= p.small.size;
+  const Room& room = few ? p.small : p.large;
+  const Result to = behind({room.places, room.values, room.size}, sums.before);
 #pragma unroll 1
   for (int g = warp; g < some; g += WARPS) {
     const u32 a = bits[g * GROUP / 32 + lane], b = bits[g * GROUP / 32 + 32 + lane], start = counts[g];
     const u32 both = __popc(a) | __popc(b) << 16, to_lane = sum_to_lane(both, lane), all = __shfl_sync(FULL, to_lane, 31), rank = to_lane - both;
     const i64 at = begin + (i64)g * GROUP;
-    write(places + start, room - start, a, rank & 0xffff, all & 0xffff, at, spots, lane);
-    const u32 next = start + (all & 0xffff);
-    write(places + next, room - next, b, rank >> 16, all >> 16, at + GROUP / 2, spots, lane);
+    const Result here = behind(to, start);
+    write(here, p.x + at, at, a, rank & 0xffff, all & 0xffff, spots, lane);
+    write(behind(here, all & 0xffff), p.x + at + GROUP / 2, at + GROUP / 2, b, rank >> 16, all >> 16, spots, lane);
   }
 }
