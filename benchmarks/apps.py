@@ -140,7 +140,9 @@ def moves(rng: np.random.Generator) -> Iterator[Race]:
     yield Race("run_length_decode, long runs of bytes", "np.repeat", lambda: apps.run_length_decode(codes[: len(longer)], longer),
                lambda: np.repeat(codes[: len(longer)], longer))  # fmt: skip
 
-    yield Race("allocate", "np.cumsum", lambda: apps.allocate(lengths), lambda: np.append(0, np.cumsum(lengths)))
+    yield Race(
+        "allocate", "np.cumsum", lambda: apps.allocate(lengths), lambda: np.append(0, np.cumsum(lengths))
+    )
 
     def owners() -> tuple[np.ndarray, np.ndarray]:
         owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -305,7 +307,10 @@ def algebra(rng: np.random.Generator) -> Iterator[Race]:
 
     for order, how in (("tree", ""), ("sequential", ", in order")):
         yield Race(
-            f"viterbi{how}", "loop in NumPy", lambda order=order: apps.viterbi(*logs, order=order)[0], best_path
+            f"viterbi{how}",
+            "loop in NumPy",
+            lambda order=order: apps.viterbi(*logs, order=order)[0],
+            best_path,
         )
     f, h, q, r = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([[1.0, 0.0]]), np.eye(2) * 0.01, np.eye(1)
     y = np.cumsum(rng.standard_normal((20_000, 1)), 0)
