@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from upsweep.apps import moving
-from upsweep.gpu import compile, driver, kept, moves, places
+from upsweep.gpu import compile, driver, flagged, kept, moves
 from upsweep.gpu.arrays import view
 
 RNG = np.random.default_rng(3)
@@ -96,26 +96,31 @@ def three_blocks(emulated, monkeypatch):
     """Flags in shared memory of the emulator's three blocks, which run at once."""
     room = {"MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 60_000}
     monkeypatch.setattr(driver, "attribute", lambda device, name: room.get(name, 3))
-    monkeypatch.setattr(kept, "ALONE_PLACES", 0)
-    monkeypatch.setattr(places, "THREADS", 64)
-    monkeypatch.setattr(places, "BLOCKS", 1)
-    places.course.cache_clear()
+    monkeypatch.setattr(flagged, "MOST", 0)
+    monkeypatch.setattr(flagged, "THREADS", 64)
+    monkeypatch.setattr(flagged, "BLOCKS", 1)
+    flagged.course.cache_clear()
     yield emulated
-    places.course.cache_clear()
+    flagged.course.cache_clear()
 
 
 WHERE = kept.Select("u8", 1, values=False, places=True)
 
 
 @pytest.mark.parametrize("share", [0, 0.01, 0.06, 0.07, 0.5, 1, "in one place"])
-def test_places_of_flags_are_found_in_one_launch(three_blocks, share):
+def test_flags_are_read_once_in_one_launch(three_blocks, share):
     for n, at in ((1, 3), (2047, 1), (2049, 0), (20_001, 5), (33_000, 0)):
         keep = RNG.random(n) < share if share != "in one place" else np.arange(n) // (n // 3 + 1) == 1
-        flags = placed(three_blocks, keep, at)
+        flags, x = placed(three_blocks, keep, at), RNG.random(2 * n).view(np.complex128)
+        items = placed(three_blocks, x, 16)
         count, made = kept.Selection(WHERE, None, view(flags)).kept(flags, (0, flags.ptr))
         assert count == keep.sum()
         np.testing.assert_array_equal(three_blocks.host(made[0])[:count], np.flatnonzero(keep))
-    assert three_blocks.gpu.loaded == {"upsweep_places"}
+        wide = kept.Selection(kept.Select("uint4", 16), view(items), view(flags))
+        count, made = wide.kept(items, (items.ptr, flags.ptr))
+        assert count == keep.sum()
+        np.testing.assert_array_equal(three_blocks.host(made[0])[:count], x[keep])
+    assert three_blocks.gpu.loaded == {"upsweep_flagged"}
 
 
 def test_places_for_which_there_is_no_room_are_not_written(three_blocks):
@@ -142,7 +147,7 @@ def test_blocks_that_do_not_wait_for_counts_are_found(three_blocks, monkeypatch)
 
 def test_flags_that_do_not_fit_into_shared_memory_go_by_two_launches(three_blocks):
     keep = RNG.random(1_500_000) < 0.001
-    assert places.course("u8", False, True, len(keep), 0, 0) is None
+    assert flagged.course("u8", False, True, len(keep), 0, 0) is None
 
 
 @pytest.mark.parametrize("move", ["where", "pack", "unique", "runs"])

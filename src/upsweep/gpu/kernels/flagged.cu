@@ -1,9 +1,10 @@
-// The places of the flags that are set, in one launch whose blocks all run at once. A block counts the flags of a stretch of its own
-// and keeps them in shared memory, as bits. Blocks publish their counts, and each reads those of all. So flags are read once, and
-// nothing but counts lies in memory in between. The host learns the length before a place is written.
+// What flags keep, in one launch whose blocks all run at once. A block counts the flags of a stretch of its own and keeps them in
+// shared memory, as bits. Blocks publish their counts, and each reads those of all. So flags are read once, and nothing but counts
+// lies in memory in between. The host learns the length before anything is written.
+//   VALUES, PLACES   the results for a kept item: itself, its index
 #include "counts.cuh"
 #include "packs.cuh"
-#include "places.cuh"
+#include "flagged.cuh"
 #include "epochs.cuh"
 
 constexpr int WARPS = THREADS / 32, PIECE = 16, GROUP = 32 * PIECE * PIECES, WORDS = PIECES / 2;
@@ -110,7 +111,7 @@ __device__ __forceinline__ void write(const Result& to, const KEY* x, i64 begin,
   __syncwarp();  // all have been read
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_places(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_flagged(const __grid_constant__ Params p) {
   extern __shared__ u32 memory[];  // bits of all groups, their counts, and the spots of warps
   __shared__ u32 shared_epoch;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, share = (int)p.share;

@@ -1,8 +1,7 @@
-// The parameters of places.cu.
+// The parameters of flagged.cu.
 #pragma once
-#include "prelude.cuh"
+#include "room.cuh"
 
-struct Room { i64 size; KEY* values; i64* places; i64* lengths; };
 struct Params {
   u32* control; u64* nodes; u64 node_words;  // of a workspace: epochs.cuh
   const KEY* x;
