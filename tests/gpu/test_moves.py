@@ -146,6 +146,25 @@ def test_a_graph_holds_a_compaction(cuda):
         assert not kept[len(want) :].any()
 
 
+def test_a_graph_holds_places_of_flags(cuda):
+    """Its blocks meet in memory that the graph owns, beside calls of the same stream."""
+    torch = pytest.importorskip("torch")
+    keep = torch.zeros(1_000_000, dtype=torch.bool, device="cuda")
+    out = torch.zeros(300_000, dtype=torch.int64, device="cuda")
+    apps.where(keep, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        _, count = apps.where(keep, out=out)
+    for share in (0.1, 0.0, 0.8, 0.2):
+        keep.copy_(torch.rand(len(keep), device="cuda") < share)
+        graph.replay()
+        want = apps.where(keep)
+        graph.replay()
+        assert torch.equal(want, keep.nonzero()[:, 0])
+        assert int(count) == len(want)
+        assert torch.equal(out[: len(want)], want[: len(out)])
+
+
 def test_tiles_that_keep_few_stand_beside_tiles_that_keep_many(cuda):
     torch = pytest.importorskip("torch")
     # Runs of one, of six and of thousands of items, a few tiles of each, and a tile of each size in every group.
