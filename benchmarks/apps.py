@@ -124,6 +124,13 @@ def moves(rng: np.random.Generator) -> Iterator[Race]:
         return s[s != s.shift()].to_numpy()
 
     yield Race("unique_consecutive", "pandas shift", lambda: apps.unique_consecutive(runs), firsts)
+
+    def encoded() -> tuple[np.ndarray, np.ndarray]:
+        starts = np.flatnonzero(np.concatenate(([True], runs[1:] != runs[:-1])))
+        return runs[starts], np.diff(starts, append=N)
+
+    yield Race("run_length_encode", "np.flatnonzero, diff", lambda: apps.run_length_encode(runs), encoded,
+               each(np.testing.assert_array_equal))  # fmt: skip
     yield Race("run_length_decode", "np.repeat", lambda: apps.run_length_decode(x[: N // 4], lengths),
                lambda: np.repeat(x[: N // 4], lengths))  # fmt: skip
     codes = rng.integers(0, 256, N // 4).astype(np.uint8)
@@ -132,6 +139,10 @@ def moves(rng: np.random.Generator) -> Iterator[Race]:
     longer = rng.integers(0, 401, N // 200)
     yield Race("run_length_decode, long runs of bytes", "np.repeat", lambda: apps.run_length_decode(codes[: len(longer)], longer),
                lambda: np.repeat(codes[: len(longer)], longer))  # fmt: skip
+
+    yield Race(
+        "allocate", "np.cumsum", lambda: apps.allocate(lengths), lambda: np.append(0, np.cumsum(lengths))
+    )
 
     def owners() -> tuple[np.ndarray, np.ndarray]:
         owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -281,6 +292,26 @@ def algebra(rng: np.random.Generator) -> Iterator[Race]:
     yield Race(
         "hmm_forward", "loop in NumPy", lambda: apps.hmm_forward(initial, transition, seen)[0], forward, close
     )
+    logs = np.log(initial), np.log(transition), np.log(seen)
+
+    def best_path() -> np.ndarray:
+        score, came = logs[0] + logs[2][0], np.empty((len(seen), 4), int)
+        for t in range(1, len(seen)):
+            reached = score[:, None] + logs[1]
+            came[t] = reached.argmax(0)
+            score = reached.max(0) + logs[2][t]
+        path = [int(score.argmax())]
+        for t in range(len(seen) - 1, 0, -1):
+            path.append(came[t, path[-1]])
+        return np.array(path[::-1])
+
+    for order, how in (("tree", ""), ("sequential", ", in order")):
+        yield Race(
+            f"viterbi{how}",
+            "loop in NumPy",
+            lambda order=order: apps.viterbi(*logs, order=order)[0],
+            best_path,
+        )
     f, h, q, r = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([[1.0, 0.0]]), np.eye(2) * 0.01, np.eye(1)
     y = np.cumsum(rng.standard_normal((20_000, 1)), 0)
 

@@ -80,7 +80,8 @@ def recurrences() -> Iterator[Race]:
     yield Race("discounted_sum, axis 0, dones", 2 * nbytes(rows) + nbytes(dones),
                lambda: up.discounted_sum(rows, 0.99, dones, axis=0), lambda: discounted(rows, 0.99 * ~dones), near=1e-5)  # fmt: skip
     yield Race("discounted_sum, axis 1, dones", 2 * nbytes(rows) + nbytes(dones),
-               lambda: up.discounted_sum(rows, 0.99, dones, axis=1), lambda: discounted(rows.T, 0.99 * ~dones.T).T, near=1e-5)  # fmt: skip
+               lambda: up.discounted_sum(rows, 0.99, dones, axis=1), lambda: discounted(rows.T, 0.99 * ~dones.T).T, near=1e-5,
+               bound="tiles wait for pairs of a weight and a sum: a tenth faster if none waited")  # fmt: skip
     values = torch.randn((len(rows) + 1, rows.shape[1]), device=CUDA)
     v, later, factors = values[:-1], values[1:], {"gamma": 0.99, "lam": 0.95}
 

@@ -114,7 +114,8 @@ class _Each:
     ) -> None:  # fmt: skip
         self.several, self.op, self.how, self.spelling = several, op, how, segments.spelling
         self.engine = engines.choose(given) if engine == "auto" else engine
-        self.view = engines.load(self.engine).view
+        on = engines.load(self.engine)
+        self.view, self.give = on.view, on.give
         if engines.ENGINES[self.engine].place != "host":
             raise EngineError(
                 f"the {self.engine} engine has no reductions of segments: bring the arrays to the host, or pass tensors to "
@@ -132,29 +133,38 @@ class _Each:
         self.scan = recall.Scan()
 
     def __call__(self, xs: Any, segments: Segments, initial: Any) -> Any:
-        views = [self.view(x) for x in tupled(xs)]
+        given = tupled(xs)
+        views = [self.view(x) for x in given]
         starts = None if self.spelling == "groups" else offsets(segments, self.shape, self.axis)
-        ys = views[0] if self.ufunc else self._prefixes(views, segments, starts, initial)
+        if self.ufunc:
+            ys, there = views[0], having_items(starts)
+        else:
+            told, there = self._told(segments, starts)
+            ys = self._prefixes(views, told, initial)
         if self.labels:
             marks, starting = labelled.marks_of(segments), labelled.initials_of(initial)
-            labelled.check_beside(tupled(xs), self.shape, self.axis, marks, starting)
-        places, empty = places_of(segments, starts, self.shape, self.axis, self.first, self.engine)
-        there = None if np.count_nonzero(empty) == 0 else ~empty
+            labelled.check_beside(given, self.shape, self.axis, marks, starting)
+        places = places_of(segments, starts, self.shape, self.axis, self.first, self.engine)
         made = [self._picked(y, places, there) for y in tupled(ys)]
         if there is not None:
             for y, e in zip(made, tupled(self._of_nothing(initial))):
-                (np.moveaxis(y, self.axis, 0) if self.axis else y)[empty] = e
-        like = tupled(xs)[self.like]
+                (np.moveaxis(y, self.axis, 0) if self.axis else y)[~there] = e
+        like = given[self.like]
         # A segment is none of the items whose labels these are.
         like = views[self.like] if self.labels and labelled.has(like) else like
-        give = engines.load(self.engine).give
-        results = tuple([give(like, y) for y in made])
+        results = tuple([self.give(like, y) for y in made])
         return results if isinstance(ys, tuple) else results[0]
 
-    def _prefixes(self, views: list[Any], segments: Segments, starts: Any, initial: Any) -> Any:
-        told = segments
-        if starts is not None and self.spelling != "flags":
-            told = Segments("flags", marked(starts, self.shape[self.axis]))
+    def _told(self, segments: Segments, starts: np.ndarray | None) -> tuple[Segments, np.ndarray | None]:
+        """The segments that are scanned, and which have items; None where all do."""
+        if starts is None or self.spelling == "flags":
+            return segments, None
+        flags = marked(starts, self.shape[self.axis])
+        # Segments without items start where others do, or behind all items.
+        all_do = np.count_nonzero(flags) == len(starts) - 1
+        return Segments("flags", flags), None if all_do else having_items(starts)
+
+    def _prefixes(self, views: list[Any], told: Segments, initial: Any) -> Any:
         return self.scan(
             tuple(views) if self.several else views[0], self.op, axis=self.axis, initial=initial, segments=told,
             engine=self.engine, **self.how,
@@ -207,17 +217,24 @@ def _nothing(
 
 def places_of(
     segments: Segments, starts: np.ndarray | None, shape: tuple[int, ...], axis: int, first: bool, engine: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """The first or the last item of each 1-D segment, and which segments are empty; `starts` where they are known."""
-    if segments.spelling == "groups":
-        codes, counts = engines.grouping(engine).codes_of(segments.values, shape[axis])
-        step = -1 if first else 1
-        places = np.empty(len(counts), np.int64)
-        # A group has several places; the last that is written stays.
-        places[codes[::step]] = np.arange(shape[axis])[::step]
-        return places, np.zeros(len(counts), bool)
-    starts = offsets(segments, shape, axis) if starts is None else starts
-    return starts[:-1] if first else starts[1:] - 1, starts[1:] == starts[:-1]
+) -> np.ndarray:  # fmt: skip
+    """The first or the last item of each group, or of each 1-D segment, whose starts are known."""
+    if starts is not None:
+        return starts[:-1] if first else starts[1:] - 1
+    codes, counts = engines.grouping(engine).codes_of(segments.values, shape[axis])
+    step = -1 if first else 1
+    places = np.empty(len(counts), np.int64)
+    # A group has several places; the last that is written stays.
+    places[codes[::step]] = np.arange(shape[axis])[::step]
+    return places
+
+
+def having_items(starts: np.ndarray | None) -> np.ndarray | None:
+    """Which segments have items; None where all have, as groups do."""
+    if starts is None:
+        return None
+    there = starts[1:] != starts[:-1]
+    return None if np.count_nonzero(there) == len(there) else there
 
 
 def _taken(y: np.ndarray, places: np.ndarray, axis: int) -> np.ndarray:

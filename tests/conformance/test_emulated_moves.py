@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from upsweep.apps import moving
-from upsweep.gpu import compile, kept, moves
+from upsweep.gpu import compile, driver, flagged, kept, moves
 from upsweep.gpu.arrays import view
 
 RNG = np.random.default_rng(3)
@@ -89,6 +89,65 @@ def selected(emulated, how, *given):
     seen = [None if v is None else view(emulated.value(v)) for v in given]
     like = next(v for v in seen if v is not None).owner
     return kept.Selection(how, *seen).kept(like, tuple(0 if v is None else v.ptr for v in seen))
+
+
+@pytest.fixture
+def three_blocks(emulated, monkeypatch):
+    """Flags in shared memory of the emulator's three blocks, which run at once."""
+    room = {"MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 60_000}
+    monkeypatch.setattr(driver, "attribute", lambda device, name: room.get(name, 3))
+    monkeypatch.setattr(flagged, "MOST", 0)
+    monkeypatch.setattr(flagged, "THREADS", 64)
+    monkeypatch.setattr(flagged, "BLOCKS", 1)
+    flagged.course.cache_clear()
+    yield emulated
+    flagged.course.cache_clear()
+
+
+WHERE = kept.Select("u8", 1, values=False, places=True)
+
+
+@pytest.mark.parametrize("share", [0, 0.01, 0.06, 0.07, 0.5, 1, "in one place"])
+def test_flags_are_read_once_in_one_launch(three_blocks, share):
+    for n, at in ((1, 3), (2047, 1), (2049, 0), (20_001, 5), (33_000, 0)):
+        keep = RNG.random(n) < share if share != "in one place" else np.arange(n) // (n // 3 + 1) == 1
+        flags, x = placed(three_blocks, keep, at), RNG.random(2 * n).view(np.complex128)
+        items = placed(three_blocks, x, 16)
+        count, made = kept.Selection(WHERE, None, view(flags)).kept(flags, (0, flags.ptr))
+        assert count == keep.sum()
+        np.testing.assert_array_equal(three_blocks.host(made[0])[:count], np.flatnonzero(keep))
+        wide = kept.Selection(kept.Select("uint4", 16), view(items), view(flags))
+        count, made = wide.kept(items, (items.ptr, flags.ptr))
+        assert count == keep.sum()
+        np.testing.assert_array_equal(three_blocks.host(made[0])[:count], x[keep])
+    assert three_blocks.gpu.loaded == {"upsweep_flagged"}
+
+
+def test_places_for_which_there_is_no_room_are_not_written(three_blocks):
+    keep, room = RNG.random(9000) < 0.4, three_blocks.value(np.full(1000, -7))
+    flags, count = three_blocks.value(keep), three_blocks.value(np.zeros(1, np.int64))
+    kept.Selection(WHERE, None, view(flags)).into(flags, (0, flags.ptr), [999, 0, room.ptr, 0], count.ptr)
+    assert three_blocks.host(count) == keep.sum()
+    np.testing.assert_array_equal(three_blocks.host(room), [*np.flatnonzero(keep)[:999], -7])
+
+
+def test_blocks_that_do_not_wait_for_counts_are_found(three_blocks, monkeypatch):
+    whole, waiting = compile.text, " while ((u32)(w >> 32) != epoch);"
+    monkeypatch.setattr(
+        compile,
+        "text",
+        lambda *what: whole(*what).replace(
+            f"do w = read_count(nodes + b);{waiting}", "w = read_count(nodes + b);"
+        ),
+    )
+    keep = RNG.random(20_001) < 0.3
+    count, made = selected(three_blocks, WHERE, None, keep)
+    assert count != keep.sum() or (three_blocks.host(made[0])[:count] != np.flatnonzero(keep)).any()
+
+
+def test_flags_that_do_not_fit_into_shared_memory_go_by_two_launches(three_blocks):
+    keep = RNG.random(1_500_000) < 0.001
+    assert flagged.course("u8", False, True, len(keep), 0, 0) is None
 
 
 @pytest.mark.parametrize("move", ["where", "pack", "unique", "runs"])

@@ -17,6 +17,7 @@ from upsweep.gpu import (
     cascades,
     codes,
     compile,
+    flagged,
     groups,
     kept,
     links,
@@ -65,6 +66,8 @@ SPECS = {
     "select: pack anywhere": ("select", kept.Select("u64", 8).spec | {"EVEN": False}),
     **{f"sort: {name}": ("sort", made.spec) for name, made in SORTS.items()},
     **{f"sort of few: {name}": ("sort_small", made.spec) for name, made in SMALL_SORTS.items()},
+    "places of flags": ("flagged", flagged.spec("u8", values=False, places=True)),
+    "items of 16 bytes by flags": ("flagged", flagged.spec("uint4", values=True, places=False)),
     "codes": ("codes", codes.spec(512, False)),
     "count": ("count", repeating.counting("i32", 4, True)),
     "count many": ("count", repeating.counting("i64", 8, False)),
@@ -141,6 +144,25 @@ def test_a_graph_holds_a_compaction(cuda):
         assert int(count) == int(keep.sum())
         assert torch.equal(kept[: len(want)], want)
         assert not kept[len(want) :].any()
+
+
+def test_a_graph_holds_places_of_flags(cuda):
+    """Its blocks meet in memory that the graph owns, beside calls of the same stream."""
+    torch = pytest.importorskip("torch")
+    keep = torch.zeros(1_000_000, dtype=torch.bool, device="cuda")
+    out = torch.zeros(300_000, dtype=torch.int64, device="cuda")
+    apps.where(keep, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        _, count = apps.where(keep, out=out)
+    for share in (0.1, 0.0, 0.8, 0.2):
+        keep.copy_(torch.rand(len(keep), device="cuda") < share)
+        graph.replay()
+        want = apps.where(keep)
+        graph.replay()
+        assert torch.equal(want, keep.nonzero()[:, 0])
+        assert int(count) == len(want)
+        assert torch.equal(out[: len(want)], want[: len(out)])
 
 
 def test_tiles_that_keep_few_stand_beside_tiles_that_keep_many(cuda):

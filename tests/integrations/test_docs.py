@@ -118,6 +118,17 @@ def test_every_application_has_a_page_that_shows_it():
     assert set(apps.__all__) - shown == {"CompressionError", "Lexer", "json_lexer", "quicksort"}
 
 
+def test_every_cost_that_a_page_asks_for_is_measured():
+    """A row is found by the beginning of its name; a page that asks for another one would show none."""
+    pages = "".join(p.read_text(encoding="utf-8") for p in PAGES)
+    folder = DOCS.parent / "benchmarks"
+    races = "".join(p.read_text(encoding="utf-8") for p in folder.glob("*apps.py"))
+    races += (folder / "gpu_races.py").read_text(encoding="utf-8")
+    for asked in re.findall(r"<!-- the cost of (.*?) -->", pages):
+        for name in asked.split(", "):
+            assert re.search(rf'Race\(\s*f?"{re.escape(name)}', races), name
+
+
 def test_the_reference_lists_every_public_name():
     page = (DOCS / "reference.md").read_text(encoding="utf-8")
     one_by_one = set(re.findall(r"^::: upsweep\.(\w+)$", page, re.MULTILINE))

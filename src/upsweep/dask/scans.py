@@ -14,8 +14,9 @@ from upsweep.components import tupled
 from upsweep.dask.chunks import filled, known
 from upsweep.dask.graphs import in_memory, scanned
 from upsweep.engine import choose
+from upsweep.host import offsets
 from upsweep.operators import ops
-from upsweep.reductions import places_of
+from upsweep.reductions import having_items, places_of
 from upsweep.reductions import reduce as nothing
 from upsweep.segments import Segments, checked
 
@@ -99,10 +100,13 @@ def reduce(
     if not n or told is None:
         results = tuple(map(da.asarray, nothing(none, op, axis=dim, **how)))
     else:
-        last, empty = places_of(in_memory(told), None, ys[0].shape, dim, reverse, choose(none))
+        told = in_memory(told)
+        starts = None if told.spelling == "groups" else offsets(told, ys[0].shape, dim)
+        last = places_of(told, starts, ys[0].shape, dim, reverse, choose(none))
         results = tuple(da.take(y, last.clip(0, n - 1), dim) for y in ys)
-        if empty.any():
-            empty = empty.reshape([-1 if d == dim else 1 for d in range(ys[0].ndim)])
+        there = having_items(starts)
+        if there is not None:
+            empty = ~there.reshape([-1 if d == dim else 1 for d in range(ys[0].ndim)])
             fresh = nothing(none, op, axis=dim, **{**how, "segments": None})
             results = tuple(da.where(empty, np.expand_dims(e, dim), y) for e, y in zip(fresh, results))
     return results if isinstance(xs, tuple) else results[0]

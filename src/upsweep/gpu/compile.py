@@ -27,7 +27,9 @@ _SELECTIVE = "narrow.cuh prelude.cuh maths.cuh spec copies.cuh pieces.cuh select
 _BACK = "selective_back.cuh selective_walk.cuh selective_steward.cuh"
 _GATED = "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh pieces.cuh gated_params.cuh"
 _COLUMNS = "column_lookback.cuh column_patches.cuh column_serving.cuh column_moves.cuh column_lines.cuh"
-_SELECT = "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec kept.cuh kept_tile.cuh"
+_SELECT = (
+    "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec room.cuh kept.cuh kept_tile.cuh"
+)
 _WALK = "walk_stages.cuh walk_columns.cuh walk_patches.cuh walk_serving.cuh"
 _PARTS = {
     "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh rows.cu",
@@ -50,6 +52,7 @@ _PARTS = {
     "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
     "select": f"{_SELECT} select.cu",
     "select_few": f"{_SELECT} select_few.cu",
+    "flagged": "narrow.cuh prelude.cuh counts.cuh packs.cuh spec room.cuh flagged.cuh epochs.cuh flagged.cu",
     "repeat": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cu",
     "sort": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort.cu",
     "sort_small": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort_small.cu",

@@ -3,6 +3,7 @@
 #pragma once
 #include "differ.cuh"
 #include "packs.cuh"
+#include "room.cuh"
 #include "tally.cuh"
 
 constexpr bool FLAGS = !RUNS && !TEST;
@@ -18,9 +19,6 @@ typedef u32 Marks;
 typedef u16 Marks;
 #endif
 __device__ __forceinline__ u32 marks_of(u32 marks, int line) { return marks >> line * VECTOR & (u32)((1ull << VECTOR) - 1); }
-
-// Memory for the result: for so many items.
-struct Room { i64 size; KEY* values; i64* places; i64* lengths; };
 
 struct Select {
   const KEY* x;

@@ -47,10 +47,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_mark(const
   const Ranks ranks = ranks_of(mine, lane);
   const u32 end = LENGTHS ? end_of(mine, first) : 0;
   if (lane == 0) { counted.counts[warp] = ranks.total; counted.ends[warp] = end; }
-  p.marks[t * THREADS + threadIdx.x] = mine;
+  if (PLACES || LENGTHS) p.marks[t * THREADS + threadIdx.x] = mine;
   __syncthreads();  // all warps have counted
 
   const Whole tile = whole_of(counted, warp);
+  if (!PLACES && !LENGTHS && tile.total > SLOT) p.marks[t * THREADS + threadIdx.x] = mine;
   if (warp == 0) tally<LENGTHS>(p.nodes, t, tile.total, tile.end ? begin + tile.end : 0, lane);
   if (tile.total > SLOT) return;
 #pragma unroll
@@ -96,78 +97,96 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_mark(const __grid_
 }
 #endif
 
-// Where places alone are written, and few in all, every GROUPth block writes those of so many tiles, straight from their marks.
-constexpr bool STRAIGHT = PLACES && !VALUES && !LENGTHS;
-constexpr int GROUP = STRAIGHT ? 4 : WRITES;
-static_assert(!STRAIGHT || WRITES == 1, "blocks take the tiles of a group by turns");
+// The marks of neighbouring tiles: asked for once, where a thread has registers for them.
+struct Marked {
+  static constexpr bool HELD = LENGTHS && WRITES <= 8;
+  const Select& p;
+  i64 t;
+  u32 held[HELD ? WRITES : 1];
 
-__device__ __forceinline__ void write_few(const Select& p, i64 t, u32 own, const Before* before, const Room& room) {
-  __shared__ u32 counts[GROUP][WARPS];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * STRIP + lane * VECTOR;
-  u32 marks[GROUP];
-  Ranks ranks[GROUP];
+  __device__ __forceinline__ u32 ask(int g) const { return t + g < p.tiles ? p.marks[(t + g) * THREADS + threadIdx.x] : 0; }
+  __device__ __forceinline__ u32 operator[](int g) const { return HELD ? held[g] : ask(g); }
+  __device__ __forceinline__ Marked(const Select& p, i64 t) : p(p), t(t) {
 #pragma unroll
-  for (int g = 0; g < GROUP; g++) marks[g] = g == 0 ? own : t + g < p.tiles ? p.marks[(t + g) * THREADS + threadIdx.x] : 0;
-#pragma unroll
-  for (int g = 0; g < GROUP; g++) {
-    ranks[g] = ranks_of(marks[g], lane);
-    if (lane == 0) counts[g][warp] = ranks[g].total;
+    for (int g = 0; HELD && g < WRITES; g++) held[g] = ask(g);
   }
-  __syncthreads();  // all warps have counted, and it is known what lies before the tiles
+};
+
+// Writes the lengths of the runs that begin in neighbouring tiles, all of which have slots: the distances of first items.
+__device__ __forceinline__ void write_lengths(const Select& p, const Marked& marks, const Before* before, const Room& room) {
+  __shared__ u16 spots[LENGTHS ? WRITES * SLOT : 1];
+  __shared__ u32 counts[WRITES][WARPS];
+  static_assert(!LENGTHS || WRITES * TILE <= 65536, "an index within the tiles has 16 bits");
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * STRIP + lane * VECTOR;
+  const i64 begin = marks.t * TILE - p.skip, start = before[0].count;
 #pragma unroll
-  for (int g = 0; g < GROUP; g++) {
-    i64 start = before[g].count;
+  for (int g = 0; g < WRITES; g++) {
+    const u32 count = __reduce_add_sync(FULL, __popc(marks[g]));
+    if (lane == 0) counts[g][warp] = count;
+  }
+  __syncthreads();  // all warps have counted
 #pragma unroll
-    for (int w = 0; w < WARPS; w++) start += w < warp ? counts[g][w] : 0;
+  for (int g = 0; g < WRITES; g++) {
+    const u32 mine = marks[g];
+    const Ranks ranks = ranks_of(mine, lane);
+    u32 to = before[g].count - start;
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) to += w < warp ? counts[g][w] : 0;
 #pragma unroll
     for (int k = 0; k < LINES; k++) {
-      i64 to = start + ranks[g].place[k];
-      for (u32 left = marks_of(marks[g], k); left; left &= left - 1, to++)
-        if (to < room.size) room.places[to] = (t + g) * TILE - p.skip + first + k * LINE + __ffs(left) - 1;
+      u32 spot = to + ranks.place[k];
+      for (u32 left = marks_of(mine, k); left; left &= left - 1) spots[spot++] = g * TILE + first + k * LINE + __ffs(left) - 1;
     }
   }
+  __syncthreads();  // the tiles' first items are side by side
+  const int total = before[WRITES].count - start;
+#pragma unroll 4
+  for (int j = threadIdx.x; j < total; j += THREADS) {
+    const i64 to = start + j, place = begin + spots[j] + 1;
+    if (to && to <= room.size) room.lengths[to - 1] = place - (j ? begin + spots[j - 1] + 1 : (i64)before[0].last);
+  }
+  const i64 end = begin + WRITES * TILE, last = total ? begin + spots[total - 1] + 1 : (i64)before[0].last;
+  if (end >= p.n && threadIdx.x == 0 && start + total <= room.size) room.lengths[start + total - 1] = p.n + 1 - last;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS - LENGTHS) upsweep_write(const __grid_constant__ Select p) {
-  __shared__ Before before[GROUP + 1];
+  __shared__ Before before[WRITES + 1];
   __shared__ i64 shared_kept;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const i64 t = (i64)(gridDim.x - 1 - blockIdx.x) * WRITES;  // the last ones first: what was written of them is in the cache
   const u64* const counts = p.nodes.level[0] + t;
-  const u32 own = STRAIGHT ? p.marks[t * THREADS + threadIdx.x] : 0;  // asked for before it is known what becomes of them
+  const Marked marks(p, t);
   // Warp 0 asks what lies before the tiles; so that it need not wait for this number first, another warp does.
   const bool asks = threadIdx.x == THREADS - 1;
-  const i64 kept = STRAIGHT || asks ? kept_by_all(p.nodes, p.tiles) : 0;
+  const i64 kept = asks ? kept_by_all(p.nodes, p.tiles) : 0;
   if (warp == 0) {
     Before next = before_tile<LENGTHS>(p.nodes, t, lane);
 #pragma unroll
-    for (int g = 0; g <= GROUP; g++) {
+    for (int g = 0; g <= WRITES; g++) {
       if (lane == 0) before[g] = next;
-      if (g == GROUP || t + g >= p.tiles) continue;
+      if (g == WRITES || t + g >= p.tiles) continue;
       next.count += counts[g];
       if (LENGTHS) next.last = max(next.last, counts[g + p.nodes.lasts]);
     }
   }
   if (asks) shared_kept = kept;
   if (asks && blockIdx.x == 0) { *(volatile i64*)p.count = kept; __threadfence_system(); }
-  const bool few = STRAIGHT && kept <= p.n / FEW;
-  if (few && t % GROUP) return;
-  if (few) {
-    write_few(p, t, own, before, room_for(p, kept));
-    return;
-  }
   u32 slots = 0;  // a bit for each tile that has one
 #pragma unroll
   for (int g = 0; g < WRITES; g++) if (SLOT && t + g < p.tiles && counts[g] <= SLOT) slots |= 1u << g;
   if (slots) {
     __syncthreads();  // it is known what lies before the tiles
     move_slots(p, t, slots, before, room_for(p, shared_kept));
+    if (LENGTHS && slots + 1 == 1u << min((i64)WRITES, p.tiles - t)) {
+      write_lengths(p, marks, before, room_for(p, shared_kept));
+      return;
+    }
   }
 #pragma unroll 1
   for (int g = 0; g < WRITES && t + g < p.tiles; g++) {
     const bool slot = slots >> g & 1;
     if (slot && !PLACES && !LENGTHS) continue;
-    const u32 mine = STRAIGHT ? own : p.marks[(t + g) * THREADS + threadIdx.x];
+    const u32 mine = p.marks[(t + g) * THREADS + threadIdx.x];
     Items x;
     if (VALUES && !slot) load_items(x, p, (t + g) * TILE - p.skip + warp * STRIP + lane * VECTOR, REST ? FULL : mine);
     write_tile(p, t + g, mine, x, slot, before[g], shared_kept);
