@@ -10,6 +10,7 @@ import pytest
 import upsweep as up
 from conformance.cases import Call
 from conformance.check import wrong
+from conformance.memory import place
 from oracle import oracle
 from upsweep.adjoint import gradients_at_once
 from upsweep.arithmetic import affine_arrays
@@ -195,6 +196,82 @@ def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch):
     for call in STAGED:
         assert wrong(call, emulated, draws=1) is None, call
     assert {3, 4} <= set(stages)
+
+
+CROSSWISE = [
+    # Several tiles along the axis, of two levels of sums; sides that rectangles do not divide.
+    Call("hash-u64", ((9, 600, 21), 1), inside="fortran", exclusive=True, initial="rows"),
+    Call(
+        "hash-u64",
+        ((20, 150, 36), 1),
+        inside="fortran",
+        outside="padded",
+        out="given",
+        reverse=True,
+        segments="lengths",
+    ),
+    # One more dimension beside; neighbours of the result before those of the input.
+    Call("hash-u64", ((5, 3, 100, 40), 2), inside="fortran", outside="offset", out="given", initial="scalar"),
+    Call("add-float32", ((18, 130, 40), 1), inside="plain", outside="fortran", out="given", reverse=True),
+    Call("add-float16", ((36, 300, 18), 1), inside="fortran", reverse=True, exclusive=True),
+    # Bytes four at a time.
+    Call("add-int8", ((64, 130, 35), 1), inside="fortran", reverse=True),
+    Call("max-int8", ((72, 130, 40), 1), inside="fortran", exclusive=True),
+    Call("xor-bool", ((32, 130, 37), 1), inside="fortran"),
+    # Results of another size have places of their own.
+    Call("add-int16", ((19, 130, 40), 1), inside="fortran", dtype="wider"),
+    # A short axis; several arrays.
+    Call("hash-u64", ((20, 11, 36), 1), inside="fortran", exclusive=True, initial="rows"),
+    Call("hash2-u64", ((9, 70, 21), 1), inside="fortran", reverse=True),
+    Call("fused-both", ((20, 130, 36), 1), inside="fortran", initial="rows"),
+]
+"""Neighbours in the inputs and neighbours in the results lie along two dimensions beside the axis."""
+
+
+@pytest.fixture
+def crosswise(monkeypatch):
+    """The shapes of tiles whose columns are rectangles."""
+    from upsweep.gpu import crosswise
+
+    made, choose = [], crosswise.choose
+
+    def counted(*given):
+        found = choose(*given)
+        made.extend([found[1].shape] if found else [])
+        return found
+
+    monkeypatch.setattr(crosswise, "choose", counted)
+    return made
+
+
+@pytest.mark.parametrize("emulated", [AMPERE, HOPPER], indirect=True)
+def test_rectangles_of_columns_have_the_oracles_bits(emulated, crosswise):
+    for call in CROSSWISE:
+        crosswise.clear()
+        assert wrong(call, emulated, draws=1) is None, call
+        assert crosswise, call
+
+
+def test_results_of_a_reduction_lie_anywhere_beside_even_lines(emulated):
+    call = Call("hash-u64", ((16, 130, 36), 1), inside="fortran", reduce=True, initial="rows")
+    assert wrong(call, emulated, draws=1) is None
+    assert emulated.gpu.loaded == {"upsweep_columns"}
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_inputs_of_a_rectangle_may_lie_both_ways(emulated, crosswise, turned):
+    rng = np.random.default_rng(5)
+    given = [rng.uniform(-1, 1, (20, 130, 36)).astype("f4") for _ in range(2)]
+    want = up.linear_recurrence(*given, axis=1, reverse=True)
+    seen = []
+    for i, x in enumerate(given):
+        at = place("fortran" if i == turned else "plain", x.shape, x.dtype, True)
+        memory = emulated.put(np.zeros(at.nbytes, np.uint8))
+        at.on(memory)[...] = x
+        seen.append(emulated.array(memory, at))
+    got = up.linear_recurrence(*seen, axis=1, reverse=True, out=emulated.value(np.zeros_like(want)))
+    assert emulated.host(got).tobytes() == want.tobytes()
+    assert crosswise
 
 
 @pytest.mark.parametrize(

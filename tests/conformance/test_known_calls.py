@@ -85,13 +85,13 @@ def test_a_known_reduction_in_parts_has_the_oracles_bits(emulated, divided, chec
 
 LINES = Call("hash-u64", ((9, 40, 33), 1), inside="fortran")
 BROUGHT = {
-    "turned": (2, 1 << 28, LINES._replace(segments="line", initial="rows", reverse=True)),
+    "turned": (2, 1 << 28, LINES._replace(segments="flags", initial="rows", reverse=True)),
     "there and back": (3, 1 << 28, LINES._replace(outside="padded", out="given", order="sequential")),
     "results": (2, 1 << 28, Call("hash-u64", ((300, 14), 0), outside="stepped", out="given", segments="flags")),
-    "pairs": (3, 1 << 28, LINES._replace(subject="affine-float32-float32", initial="scalar")),
+    "pairs": (3, 1 << 28, LINES._replace(subject="affine-float32-float32", initial="scalar", segments="flags")),
     "reduced": (2, 1 << 28, LINES._replace(reduce=True, initial="rows", out="given")),
     "parts": (18, 1 << 14, Call("hash-u64", ((9, 40, 33), 1), inside="fortran", segments="flags", initial="rows")),
-    "parts from a number": (9, 1 << 15, LINES._replace(subject="hash2-u64", exclusive=True, initial="scalar")),
+    "parts from a number": (9, 1 << 15, LINES._replace(subject="hash2-u64", exclusive=True, initial="scalar", segments="flags")),
 }  # fmt: skip
 """Arrays that are brought elsewhere before they are scanned: how many launches, the bytes of a part, the call."""
 

@@ -41,7 +41,7 @@ def test_a_field_that_one_side_lacks_is_found_by_the_compiler():
     spec = choice.spec(plan)
     with pytest.raises(EngineError, match="the host packs other parameters"):
         compile._compile(
-            compile.text(choice.kernel, spec.replace("  i64 rows;", "  i64 rows, more;")), 90, linked=False
+            compile.text(choice.kernel, spec.replace("  i64 rows;", "  i64 rows, more[2];")), 90, linked=False
         )
 
 

@@ -458,7 +458,8 @@ def test_turned_rows_are_moved_in_the_largest_pieces_that_begin_and_end_them(
 ):
     plan, choice = chosen((ops.MAX, [dtype], shape, axis, {"transposed": True, "phase": phase}))
     (moved,) = re.findall(
-        r"template <> struct \w+put<0> .*turned = 1; static constexpr int grain = (\d+)", choice.spec(plan)
+        r"template <> struct \w+put<0> .*lies = ITEMS_NEAR; static constexpr int grain = (\d+)",
+        choice.spec(plan),
     )
     assert int(moved) == pieces
 
@@ -473,7 +474,7 @@ def test_turned_rows_are_moved_in_the_largest_pieces_that_begin_and_end_them(
 def test_turned_rows_come_by_128_bytes_where_lanes_hold_them(dtype, side, flags, items, axis):
     plan, choice = chosen((ops.MAX, [dtype], (side, side), axis, {"transposed": True, **flags}))
     assert (choice.kernel, choice.shape.items) == ("columns", items)
-    grains = re.findall(r"turned = 1; static constexpr int grain = (\d+)", choice.spec(plan))
+    grains = re.findall(r"lies = ITEMS_NEAR; static constexpr int grain = (\d+)", choice.spec(plan))
     assert all(items * np.dtype(dtype).itemsize <= 32 * int(grain) for grain in grains)
     assert choice.shared_bytes(plan) <= shapes.chip(90).shared
 

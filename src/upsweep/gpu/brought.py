@@ -139,7 +139,7 @@ def _line(layout: Layout, choice: launch.Choice) -> int | None:
         return None
     if choice.across:
         line = layout.dims[-1] * min(x.size for x in arrays)
-        whole = choice.shape.stretch or choice.shape.flat or len(layout.dims) < 2
+        whole = choice.shape.stretch or choice.shape.flat or choice.shape.cross or len(layout.dims) < 2
         return None if whole or line > bringing.SECTOR else line
     far = [x for x in arrays if abs(x.along) >= bringing.SECTOR > min(map(abs, x.rows))]
     return min(x.size for x in far) if far else None

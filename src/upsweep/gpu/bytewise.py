@@ -42,6 +42,17 @@ def ragged(plan: Plan, layout: Layout) -> tuple[Plan, Layout] | None:
     return plan, replace(words, bytes=layout.dims[-1])
 
 
+def crossed(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
+    """The plan and the layout of a scan of words where neighbours in the result lie along the dimension before the innermost: its
+    bytes stay bytes. Another scan stays as it is."""
+    op = _on_words(plan, replace(layout, stores=layout.loads))
+    if op is None or layout.dims[-1] % 4 or any(_lines(x).grain() < 4 for x in layout.loads):
+        return plan, layout
+    (store,) = layout.stores
+    plan, words = _words(plan, layout, op, _WORD)
+    return plan, replace(words, stores=(replace(store, rows=(*store.rows[:-1], 4 * store.rows[-1])),))
+
+
 def _on_words(plan: Plan, layout: Layout) -> Operator | None:
     """The operator on words, if the innermost rows are bytes that are neighbours in memory."""
     dtypes = (*plan.loads, *plan.accumulators, *plan.stores)

@@ -29,6 +29,8 @@ class Choice:
     chip: Chip = CHIPS[90]
     bits: bool = False
     """Whether segments are read as bits."""
+    crosswise: int = 1
+    """The extent of the dimension before the innermost one, where the columns of a tile are a rectangle of these two."""
 
     kernel: ClassVar[str]
     """The name of its file in kernels/."""

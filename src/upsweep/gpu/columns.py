@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from upsweep.gpu import functions
+from upsweep.gpu import functions, params
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
@@ -58,6 +58,10 @@ class Columns(Choice):
         return self.shape.lanes * self.shape.vector
 
     @property
+    def column_groups(self) -> int:
+        return -(-self.columns // (self.width // max(1, self.shape.cross)))
+
+    @property
     def across(self) -> bool:
         return True
 
@@ -98,6 +102,7 @@ class Columns(Choice):
         (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if self.layout.bytes else (0,)
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()};\n"
+            f"constexpr int CROSS = {self.shape.cross};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
             f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"
         )
@@ -107,11 +112,35 @@ class Columns(Choice):
         loose = patched(x) and at >= 0
         grain = self._grain_read(x) if read else self._grain_written(plan, x, at)
         return {
-            "at": at, "turned": turned(x), "grain": grain, "pitch": pitch(self.shape, x) if loose else 0,
+            "at": at, "lies": self._lies(plan, x, read), "grain": grain, "pitch": pitch(self.shape, x) if loose else 0,
             "begin": begin(self.shape, x),
         }  # fmt: skip
 
+    def _lies(self, plan: Plan, x: Lane, read: bool) -> str:
+        """Along what neighbours lie: a Lies of kernels/prelude.cuh."""
+        if not self.shape.cross or x.rows[-1] == 0:
+            return "ITEMS_NEAR" if turned(x) else "COLUMNS_NEAR"
+        if x.rows[-1] == x.size:
+            return "SIDE_NEAR"
+        if read or self.shape.apart:
+            return "CROSS_NEAR"
+        return "CROSS_BYTES" if self._split(plan) > 1 else "CROSS_KEPT"
+
+    def _split(self, plan: Plan) -> int:
+        """The columns of a word, where these are apart again in the results."""
+        return params.stored(plan)[0].itemsize // self.layout.stores[0].size
+
+    def _grain_of_square(self, x: Lane, split: int = 1) -> int:
+        cross, (*rows, line, column) = self.shape.cross, x.rows
+        if column == x.size:
+            return replace(x, rows=(*rows, line // cross)).grain(
+                self.width // cross * x.size, self.columns * x.size
+            )
+        return replace(x, rows=(*rows, column // split)).grain(cross * x.size, self.crosswise * x.size)
+
     def _grain_read(self, x: Lane) -> int:
+        if self.shape.cross and patched(x):
+            return self._grain_of_square(x)
         if not patched(x):
             return x.grain(x.size)
         if turned(x):
@@ -120,6 +149,8 @@ class Columns(Choice):
 
     def _grain_written(self, plan: Plan, x: Lane, at: int) -> int:
         shape = self.shape
+        if shape.cross:
+            return self._grain_of_square(x, self._split(plan))
         if plan.reduce:
             return x.grain(x.size)
         if turned(x):

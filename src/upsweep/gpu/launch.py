@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 
 from upsweep.engine import EngineError
-from upsweep.gpu import bringing, bytewise, compile, driver, functions, lanes, params, shapes, sweeps
+from upsweep.gpu import (
+    bringing,
+    bytewise,
+    compile,
+    crosswise,
+    driver,
+    functions,
+    lanes,
+    params,
+    shapes,
+    sweeps,
+)
 from upsweep.gpu.arrays import Kind
 from upsweep.gpu.choice import Choice, tickets_ahead
 from upsweep.gpu.layout import Layout, Strided, arrange
@@ -192,6 +203,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     """The kernel of a scan, and the plan that it is made for: of words, where bytes of columns may be joined."""
     if (copies := bringing.choose(plan, layout, chip)) is not None:
         return plan, copies
+    if (across := crosswise.choose(plan, layout, chip)) is not None:
+        return across
     plan, layout = bytewise.joined(plan, layout)
     choice = lanes.choose(plan, layout, chip) or sweeps.choose(plan, layout, chip)
     words = bytewise.ragged(plan, layout) if choice.shape.loose else None
@@ -248,6 +261,7 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
         ahead=tickets_ahead(plan, choice), levels=len(sizes), level_first=first, level_size=sizes, dim=dims,
         in_strides=strides(*layout.loads), out_strides=strides(*layout.stores), heads_strides=strides(layout.heads),
         start_strides=strides(*starts), heads_first=1, columns=choice.columns, column_groups=choice.column_groups,
+        crosswise=choice.crosswise,
         in_column=[x.rows[-1] if columns else 0 for x in layout.loads],
         out_column=[x.rows[-1] if columns else 0 for x in layout.stores],
         heads_column=layout.heads.rows[-1] if columns and layout.heads else 0,

@@ -110,12 +110,15 @@ def _lines(layout: Layout) -> list[Lane]:
     return [x for x in layout.arrays() if patched(x)]
 
 
-def fit(layout: Layout) -> bool:
+def fit(plan: Plan, layout: Layout) -> bool:
     """Whether the innermost rows are neighbours in memory, in every array: a line of rows, or a long axis without gaps. Rows may
-    also share the items of an input. In some arrays the items of a row may be the neighbours, as in a transposed array.
+    also share the items of an input. In some arrays the items of a row may be the neighbours, as in a transposed array. Results
+    of a reduction are few, and may lie anywhere, but where lines begin within sectors: their rows may be more columns beside
+    each other once the results lie likewise.
     """
     columns, arrays = layout.dims[-1], (*layout.loads, *layout.stores)
-    across = all(x.rows[-1] == x.size or turned(x) for x in layout.stores) and all(
+    stores = layout.stores if are_uneven(layout) else scanned(plan, layout)
+    across = all(x.rows[-1] == x.size or turned(x) for x in stores) and all(
         x.still or x.rows[-1] in (0, x.size) or turned(x) for x in layout.loads
     )
     heads = layout.heads is None or layout.heads.rows[-1] in (0, 1)

@@ -66,6 +66,11 @@ FROZEN = (
     Field("i64", "out_column", "OUTPUTS"),
     Field("i64", "heads_column"),
     Field("i64", "start_column", "COMPONENTS"),
+    Field(
+        "i64",
+        "crosswise",
+        says="of columns, CROSS of them a tile, where the columns of a tile are a rectangle",
+    ),
 )
 """These fields are the same for every call of a launch."""
 

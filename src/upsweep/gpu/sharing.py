@@ -157,12 +157,14 @@ def places_of_lines(plan: Plan, layout: Layout, shape: Shape) -> list[int]:
     if shape.apart and not plan.reduce:
         return results_of_lines(plan, layout, shape)[:-1]
     kept = [x for x in zip(layout.loads, patches(layout, shape)) if patched(x[0])]
+    if shape.cross:
+        kept = [(x, at) for x, at in kept if x.rows[-1] == x.size]
     free = [((x.size, x.begins() if shape.loose else ()), at) for x, at in kept]
     places = []
-    for x in layout.stores:
+    for x, d in zip(layout.stores, params.stored(plan)):
         pieces = shape.vector > 1 and x.grain_of_lines(32 * shape.vector, layout.dims[-1]) >= 4
-        waiting = (shape.loose or pieces) and not plan.reduce
-        kind = (x.size, x.begins() if shape.loose else ())
+        waiting = (shape.loose or shape.cross or pieces) and not plan.reduce
+        kind = (d.itemsize, x.begins() if shape.loose else ())
         found = next((place for place in free if waiting and place[0] == kind), None)
         if found is not None:
             free.remove(found)

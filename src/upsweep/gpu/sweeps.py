@@ -144,7 +144,7 @@ def _lies_apart(layout: Layout, x: Lane) -> bool:
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     touching = all(abs(x.along) == x.size for x in (*layout.moving(), *lines.scanned(plan, layout)))
-    if layout.dims and not touching and lines.fit(layout):
+    if layout.dims and not touching and lines.fit(plan, layout):
         return columns.choose(plan, layout, layout.dims[-1], chip)
     sums = _sums(plan, layout, chip)
     if sums is not None:

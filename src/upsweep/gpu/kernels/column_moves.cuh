@@ -5,6 +5,30 @@
 template <int O> constexpr bool GATHERED = VECTOR * STRIPS == 1 && (SUBS > 1 || Output<O>::grain > sizeof(typename Output<O>::Store)) &&
                                            Patch<typename Output<O>::Store, 1>::BYTES <= WARP_BYTES;
 
+// Asks the second-level cache for a rectangle that a block will load soon, line by line: of at most MOST lines of MOST_BYTES.
+template <int MOST, int MOST_BYTES> __device__ __forceinline__
+void fetch_lines(const char* from, i64 stride, int items, int bytes, int lane) {
+  if (WHOLE || (SUBS > 1 && stride == bytes)) {
+    int line = (int)(stride < 0 ? -stride : stride);
+    if (items > 0) fetch(stride < 0 ? from + (items - 1) * stride : from, (items - 1) * line + min(bytes, line), lane);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < MOST; i += 32)
+#pragma unroll
+    for (int b = 0; b < MOST_BYTES; b += 128)
+      if (i + lane < items && b < bytes) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + (i + lane) * stride + b) : "memory");
+}
+
+// The same for a rectangle whose columns are a square.
+template <class Square> __device__ __forceinline__
+void fetch_square(const char* from, const Strides& st, i64 column, int items, int columns, int lines, int lane) {
+#pragma unroll
+  for (int i = lane; i < HEIGHT * Square::FAR; i += 32)
+    if (i / Square::FAR < items && i % Square::FAR < Square::far(columns, lines))
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i / Square::FAR * st.along + i % Square::FAR * Square::across(st, column)) : "memory");
+}
+
 // A working warp: its places, and how its items come and go.
 struct Mover {
   const Params& p;
@@ -24,7 +48,7 @@ struct Mover {
   template <int O> __device__ __forceinline__ char* first_result(const Spot& at, i64 j) const {
     typedef typename Output<O>::Store Store;
     const Strides& st = p.out_strides[O];
-    return p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * (i64)sizeof(Store);
+    return p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * (CROSS > 0 ? p.out_column[O] : (i64)sizeof(Store));
   }
 
   __device__ __forceinline__ void load(int k) const {
@@ -45,9 +69,11 @@ struct Mover {
               if (q < HEIGHT && j + q < p.n)
 #pragma unroll
                 for (int b = 0; b < SIZE; b += GRAIN) copy_async<GRAIN>(shared + q * SIZE + b, from + q * along + b);
-          } else if constexpr (Input<i.value>::turned)
+          } else if constexpr (Input<i.value>::lies == ITEMS_NEAR)
             Patch::each_piece(from, along, p.in_column[i.value], p.n - j, columns, lane,
                               [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); });
+          else if constexpr (CROSS > 0)
+            Patch::load(shared, from, p.in_strides[i.value], p.in_column[i.value], p.n - j, columns, lines_of(p, at), lane);
           else Patch::load(shared, from, along, p.n - j, columns, lane);
         }
       });
@@ -68,7 +94,9 @@ struct Mover {
     each<INPUTS>([&](auto i) {
       constexpr int SIZE = sizeof(typename Input<i.value>::Load);
       const char* from = first_of<i.value>(p, at, j);
-      if constexpr (Input<i.value>::turned) fetch_lines<WIDTH, HEIGHT * SIZE>(from, p.in_column[i.value], columns, items * SIZE, lane);
+      if constexpr (Input<i.value>::lies == ITEMS_NEAR) fetch_lines<WIDTH, HEIGHT * SIZE>(from, p.in_column[i.value], columns, items * SIZE, lane);
+      else if constexpr (CROSS > 0 && Input<i.value>::lies > ITEMS_NEAR)
+        fetch_square<ColumnPatch<i.value>>(from, p.in_strides[i.value], p.in_column[i.value], items, columns, (int)lines_of(p, at), lane);
       else if constexpr (Input<i.value>::at >= 0 && !Input<i.value>::same)
         fetch_lines<HEIGHT, WIDTH * SIZE>(from, p.in_strides[i.value].along, items, columns * SIZE, lane);
     });
@@ -87,14 +115,14 @@ struct Mover {
         const Load* from = (const Load*)(patch(k) + Input<n.value>::at) + run(strip) * ITEMS;
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(from[i]);
-      } else if constexpr (Input<n.value>::turned) {
+      } else if constexpr (Input<n.value>::lies == ITEMS_NEAR) {
         Load raw[ITEMS];
         ColumnPatch<n.value>::read(patch(k) + Input<n.value>::at, 32 * v + lane, raw);
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(raw[i]);
       } else {
         typedef ColumnPatch<n.value> Patch;
-        const char* from = patch(k) + Input<n.value>::at + run(strip) * Patch::RUN + (32 * v + own) * (int)sizeof(Load);
+        const char* from = patch(k) + Input<n.value>::at + run(strip) * Patch::RUN + Patch::column(32 * v + own);
         if constexpr (Input<n.value>::pitch) from += Patch::origin(first_of<n.value>(p, at, first(at)), p.in_strides[n.value].along);
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(Patch::get(from, i));
@@ -119,7 +147,7 @@ struct Mover {
   template <int O> __device__ __forceinline__ void put_in_line(int k, int v, int strip, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
     typedef ResultPatch<O> Results;
-    char* shared = result_lines(k) + Output<O>::at + run(strip) * Results::RUN + (32 * v + own) * (int)sizeof(Store);
+    char* shared = result_lines(k) + Output<O>::at + run(strip) * Results::RUN + Results::column(32 * v + own);
     if constexpr (Output<O>::pitch) shared += Results::origin(first_result<O>(at, first(at)), p.out_strides[O].along);
     int exist = RAGGED ? LINE_BYTES - 4 * (32 * v + own) : COLUMNS - 32 * v - own;
 #pragma unroll
@@ -130,8 +158,12 @@ struct Mover {
     i64 j = first(at);
     each<OUTPUTS>([&](auto o) {
       if constexpr (Output<o.value>::at >= 0) {
-        ResultPatch<o.value>::store(result_lines(k) + Output<o.value>::at, first_result<o.value>(at, j), p.out_strides[o.value].along,
-                                    p.n - j, p.columns - at.column, lane);
+        typedef ResultPatch<o.value> Results;
+        const Strides& st = p.out_strides[o.value];
+        char *shared = result_lines(k) + Output<o.value>::at, *to = first_result<o.value>(at, j);
+        if constexpr (CROSS > 0)
+          Results::store(shared, to, st, p.out_column[o.value], p.n - j, p.columns - at.column, lines_of(p, at), lane);
+        else Results::store(shared, to, st.along, p.n - j, p.columns - at.column, lane);
       }
     });
   }
@@ -140,7 +172,7 @@ struct Mover {
   template <int O> __device__ __forceinline__ void write_turned(int k, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
     typedef Turned<Store, Output<O>::grain> Results;
-    static_assert(!Output<O>::turned || (VECTOR == 1 && SUBS == 1 && Results::BYTES <= WARP_BYTES));
+    static_assert(Output<O>::lies != ITEMS_NEAR || (VECTOR == 1 && SUBS == 1 && Results::BYTES <= WARP_BYTES));
     const Strides& st = p.out_strides[O];
     i64 j = first(at);
     char* to = p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * p.out_column[O];

@@ -4,7 +4,7 @@
 
 // The lines of a strip, of a warp, of a tile; and the parts of a tile that are summed one by one.
 constexpr int LINES = SUBS * ITEMS, HEIGHT = STRIPS * LINES, TILE = WARPS * HEIGHT, PARTS = WARPS * STRIPS;
-constexpr int WIDTH = LANES * VECTOR;
+constexpr int WIDTH = LANES * VECTOR, SIDE = CROSS ? WIDTH / CROSS : WIDTH;
 
 // The next address. The compiler would multiply anew for each, by some ten instructions.
 template <class P> __device__ __forceinline__ P* stepped(P* at, i64 stride) {
@@ -19,6 +19,7 @@ template <class T, int GRAIN> struct Patch {
   static constexpr int LINE = WIDTH * sizeof(T), RUN = ITEMS * LINE + (SUBS > 1 ? LINE : 0), BYTES = HEIGHT / ITEMS * RUN;
   // Where the first item of the first run lies.
   static __device__ __forceinline__ int origin(const char*, i64) { return 0; }
+  static __device__ __forceinline__ int column(int i) { return i * (int)sizeof(T); }
   static __device__ __forceinline__ T get(const char* run, int i) { return *(const T*)(run + i * LINE); }
   static __device__ __forceinline__ void put(char* run, int i, const T& x, int) { *(T*)(run + i * LINE) = x; }
   static __device__ __forceinline__ int place(int item) { return item * LINE + (SUBS > 1 ? item / ITEMS * LINE : 0); }
@@ -70,6 +71,7 @@ template <class T, int PITCH, int PHASE> struct Loose {
   static __device__ __forceinline__ int phase(const char* low) { return PHASE < 0 ? (int)(u64)low & 15 : PHASE; }
   static __device__ __forceinline__ int origin(const char* at, i64 stride) { return phase(lowest(at, stride)) + FIRST; }
 
+  static __device__ __forceinline__ int column(int i) { return i * SIZE; }
   // Item i of a run, and how it is written where only `exist` bytes or columns of a whole line are left. Ragged words begin at any
   // byte, all words of a line alike.
   static __device__ __forceinline__ int shift_of(const char* run, int i) {
@@ -230,29 +232,73 @@ template <class T, int GRAIN> struct Turned {
   }
 };
 
-// Asks the second-level cache for a rectangle that a block will load soon, line by line: of at most MOST lines of MOST_BYTES.
-template <int MOST, int MOST_BYTES> __device__ __forceinline__
-void fetch_lines(const char* from, i64 stride, int items, int bytes, int lane) {
-  if (WHOLE || (SUBS > 1 && stride == bytes)) {
-    int line = (int)(stride < 0 ? -stride : stride);
-    if (items > 0) fetch(stride < 0 ? from + (items - 1) * stride : from, (items - 1) * line + min(bytes, line), lane);
-    return;
+// The rectangle of an array where a tile's columns are CROSS lines of SIDE columns: its neighbours lie along the lines, or across
+// (CROSSES). Results that lie across are put where items were that lie along the lines (KEPT), or into places of their own. Pieces
+// of 16 bytes change places, so that lanes meet each bank once both ways. Words of columns are columns again once they are put (SPLIT).
+template <class T, int GRAIN, bool CROSSES, bool KEPT = false, int SPLIT = 1> struct Square {
+  static constexpr int SIZE = sizeof(T) / SPLIT, COUNT = WIDTH * SPLIT, NEAR = CROSSES ? CROSS : SIDE * SPLIT, FAR = COUNT / NEAR;
+  static constexpr int LINE = COUNT * SIZE, RUN = ITEMS * LINE, BYTES = HEIGHT * LINE;
+  typedef typename bits_of<GRAIN>::type Piece;
+  typedef typename bits_of<SIZE>::type Unit;
+  // The place of an item in a line: the lanes' order is along the lines.
+  static __device__ __forceinline__ int place(int i) { return i * SIZE ^ (i * SIZE >> 7 & 7) << 4; }
+  static __device__ __forceinline__ int column(int i) { return place(CROSSES && !KEPT ? i % SIDE * NEAR + i / SIDE : i * SPLIT); }
+  static __device__ __forceinline__ T get(const char* run, int i) { return *(const T*)(run + i * LINE); }
+  static __device__ __forceinline__ void put(char* run, int i, const T& x, int) { *(T*)(run + i * LINE) = x; }
+  static __device__ __forceinline__ Piece piece(const char* line, int i) {
+    if constexpr (!KEPT) return *(const Piece*)(line + place(i));
+    else {
+      Unit x[GRAIN / SIZE];
+#pragma unroll
+      for (int k = 0; k < GRAIN / SIZE; k++) x[k] = *(const Unit*)(line + place((i % NEAR + k) * FAR + i / NEAR));
+      Piece all;
+      memcpy(&all, x, GRAIN);
+      return all;
+    }
   }
-#pragma unroll
-  for (int i = 0; i < MOST; i += 32)
-#pragma unroll
-    for (int b = 0; b < MOST_BYTES; b += 128)
-      if (i + lane < items && b < bytes) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + (i + lane) * stride + b) : "memory");
-}
 
-template <class T, int GRAIN, int PITCH, int PHASE, bool TURNED> struct PatchOf { typedef Loose<T, PITCH, PHASE> type; };
-template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, false> { typedef Patch<T, GRAIN> type; };
-template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, true> { typedef Turned<T, GRAIN> type; };
+  static __device__ __forceinline__ i64 across(const Strides& s, i64 column) { return CROSSES ? column / SPLIT : line_stride<CROSS>(s); }
+  static __device__ __forceinline__ i64 far(i64 columns, i64 lines) { return CROSSES ? columns * SPLIT : lines; }
+  // Calls move(begin of the line, first item, address) for all pieces that exist, of so many items, columns and lines of an array
+  // that begins at `at`, whose stride from column to column is `column`: neighbouring lanes have neighbours in memory.
+  template <class P, class F> static __device__ __forceinline__
+  void each_piece(P* at, const Strides& st, i64 column, i64 items, i64 columns, i64 lines, int lane, F&& move) {
+    const i64 step = across(st, column), near = CROSSES ? lines : columns, most = far(columns, lines);
+    constexpr int PIECES = LINE / GRAIN, PER = NEAR * SIZE / GRAIN, SETS = max_of(1, PIECES / 32);
+    int exist[SETS];
+#pragma unroll
+    for (int s = 0; s < SETS; s++) {
+      int i = lane + 32 * s;
+      exist[s] = i < PIECES && i / PER < most && i % PER * GRAIN < near * SIZE ? (int)min(items, (i64)HEIGHT) : 0;
+    }
+    at += lane / PER * step + lane % PER * GRAIN;
+#pragma unroll (SETS > 2 ? 2 : 8)
+    for (int i = 0; i < HEIGHT; i++, at = stepped(at, st.along))
+#pragma unroll
+      for (int s = 0; s < SETS; s++)
+        if (i < exist[s]) move(i * LINE, (lane + 32 * s) * (GRAIN / SIZE), at + 32 * s / PER * step + 32 * s % PER * GRAIN);
+  }
+  static __device__ __forceinline__ void load(char* shared, const char* from, const Strides& st, i64 column, i64 items, i64 columns, i64 lines, int lane) {
+    each_piece(from, st, column, items, columns, lines, lane,
+               [&](int line, int i, const char* at) { copy_async<GRAIN, true>(shared + line + place(i), at); });
+  }
+  static __device__ __forceinline__ void store(const char* shared, char* to, const Strides& st, i64 column, i64 items, i64 columns, i64 lines, int lane) {
+    each_piece(to, st, column, items, columns, lines, lane, [&](int line, int i, char* at) { *(Piece*)at = piece(shared + line, i); });
+  }
+};
+
+template <class T, int GRAIN, int PITCH, int PHASE, int LIES> struct PatchOf { typedef Loose<T, PITCH, PHASE> type; };
+template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, COLUMNS_NEAR> { typedef Patch<T, GRAIN> type; };
+template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, ITEMS_NEAR> { typedef Turned<T, GRAIN> type; };
+template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, SIDE_NEAR> { typedef Square<T, GRAIN, false> type; };
+template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, CROSS_NEAR> { typedef Square<T, GRAIN, true> type; };
+template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, CROSS_KEPT> { typedef Square<T, GRAIN, true, true> type; };
+template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, CROSS_BYTES> { typedef Square<T, GRAIN, true, true, sizeof(T)> type; };
 template <int I> using ColumnPatch =
-  typename PatchOf<typename Input<I>::Load, Input<I>::grain, Input<I>::pitch, Input<I>::begin, Input<I>::turned>::type;
+  typename PatchOf<typename Input<I>::Load, Input<I>::grain, Input<I>::pitch, Input<I>::begin, Input<I>::lies>::type;
 template <int O> using ResultPatch =
-  typename PatchOf<typename Output<O>::Store, Output<O>::grain, Output<O>::pitch, Output<O>::begin, false>::type;
-typedef typename PatchOf<u8, HEADS_GRAIN, HEADS_PITCH, HEADS_BEGIN, false>::type HeadPatch;
+  typename PatchOf<typename Output<O>::Store, Output<O>::grain, Output<O>::pitch, Output<O>::begin, Output<O>::lies>::type;
+typedef typename PatchOf<u8, HEADS_GRAIN, HEADS_PITCH, HEADS_BEGIN, COLUMNS_NEAR>::type HeadPatch;
 
 // One list of heads for all columns, in words as they lie in memory: the heads of a warp's items.
 constexpr bool HEADS_LISTED = SEGMENTED && !HEADS_APART && HEADS_MODE == SHIFTED;

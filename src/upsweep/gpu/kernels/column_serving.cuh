@@ -37,17 +37,26 @@ template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
   asm volatile("bar.sync %0, %1;" ::"r"(ID + stage_of(k)), "n"(32 * COUNT) : "memory");
 }
 
-// Tickets go along the columns first: between a tile and its upper neighbour lie as many tickets as there are sets of columns.
+// Tickets go along the columns first: between a tile and its upper neighbour lie as many tickets as there are sets of columns. Those
+// of rectangles go down BAND groups of lines, and along the columns then, so that pieces of one cache line come, and go, together.
+constexpr u32 BAND = 4;
 __device__ __forceinline__ Spot spot_of(const Params& p, i64 ticket) {
-  u32 groups = (u32)p.column_groups, line = (u32)ticket / groups, group = (u32)ticket - line * groups;
-  u32 row = line / (u32)p.tiles;
-  return {ticket, (i64)group * WIDTH, row, line - row * (u32)p.tiles};
+  u32 groups = (u32)p.column_groups;
+  if constexpr (CROSS > 0) {
+    u32 beside = (u32)p.dim[max_of(DIMS - 1, 0)], tile = (u32)ticket / (groups * beside), row = tile / (u32)p.tiles;
+    u32 rest = (u32)ticket - tile * groups * beside, first = rest / (BAND * groups) * BAND, high = min(BAND, beside - first);
+    u32 place = rest - first * groups, group = place / high;
+    return {ticket, (i64)group * SIDE, row * beside + first + (place - group * high), tile - row * (u32)p.tiles};
+  }
+  u32 line = (u32)ticket / groups, group = (u32)ticket - line * groups, row = line / (u32)p.tiles;
+  return {ticket, (i64)group * SIDE, row, line - row * (u32)p.tiles};
 }
 
 // Item j of the first column of an input, or of the heads.
 template <int I> __device__ __forceinline__ const char* first_of(const Params& p, const Spot& at, i64 j) {
   const Strides& s = p.in_strides[I];
-  i64 across = Input<I>::still || Input<I>::same || Input<I>::turned ? p.in_column[I] : sizeof(typename Input<I>::Load);
+  constexpr bool NEAR = Input<I>::lies == COLUMNS_NEAR || Input<I>::lies == SIDE_NEAR;
+  i64 across = Input<I>::still || Input<I>::same || !NEAR ? p.in_column[I] : sizeof(typename Input<I>::Load);
   return p.in[I] + row_offset(p, s, at.row) + j * s.along + at.column * across;
 }
 __device__ __forceinline__ const char* heads_of(const Params& p, const Spot& at, i64 j) {
@@ -55,7 +64,17 @@ __device__ __forceinline__ const char* heads_of(const Params& p, const Spot& at,
 }
 
 __device__ __forceinline__ ColumnTree tree_of(const Params& p, const Spot& at, int v, u32 epoch, int lane) {
-  return ColumnTree{p, ((i64)at.row * p.column_groups + at.column / WIDTH) * VECTOR + v, epoch, lane};
+  return ColumnTree{p, ((i64)at.row * p.column_groups + at.column / SIDE) * VECTOR + v, epoch, lane};
+}
+
+// The lines of columns from a tile's first on, and the initial value of a column of the tile, or of the last that exists.
+__device__ __forceinline__ i64 lines_of(const Params& p, const Spot& at) {
+  return CROSS ? p.crosswise - (i64)(at.row % (u32)p.dim[max_of(DIMS - 1, 0)]) * CROSS : 1;
+}
+__device__ __forceinline__ Item start_of_column(const Params& p, const Spot& at, int i) {
+  i64 column = min(at.column + (CROSS ? i % SIDE : i), p.columns - 1);
+  if constexpr (CROSS > 0) return start_of<CROSS>(p, at.row, column, min((i64)(i / SIDE), lines_of(p, at) - 1));
+  else return start_of(p, at.row, column);
 }
 
 // The block sums of a tile's parts, in place.
@@ -90,8 +109,7 @@ __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, c
   if (REDUCE && at.t + 1 != p.tiles) return;
   int mine = 32 * v + lane % LANES;
   Item start = {};
-  i64 column = at.column + mine;
-  if (INITIAL || EXCLUSIVE) start = start_of(p, at.row, column < p.columns ? column : p.columns - 1);
+  if (INITIAL || EXCLUSIVE) start = start_of_column(p, at, mine);
   Element e[PARTS];
   sum_parts(s.sums[stage_of(k)], mine, e);
   Prefix before, next;

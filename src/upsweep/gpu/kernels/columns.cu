@@ -105,7 +105,7 @@ struct Worker : Mover {
   }
 
   // The prefixes of a run.
-  __device__ __forceinline__ void scan(int k, int v, int strip, const Spot& at, i64 column, Item (&x)[ITEMS]) const {
+  __device__ __forceinline__ void scan(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS]) const {
     Prefix before = {s.prefixes[stage_of(k)][part(strip)][32 * v + own], INITIAL || at.t > 0 || part(strip) > 0};
     if constexpr (CHAINED) {
       read_items(k, v, strip, at, x);
@@ -120,7 +120,7 @@ struct Worker : Mover {
       u32 heads_of_items = kept_heads(k, v, strip), swept = heads_of_items;
       read(k, v, strip, at, x, swept);
       Item start = {}, next = {};
-      if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of(p, at.row, column);
+      if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of_column(p, at, 32 * v + own);
       if constexpr (!EXCLUSIVE) next = s.prefixes[stage_of(k)][part(strip) + 1][32 * v + own];
       if constexpr (SUBS > 1) {
         down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
@@ -140,7 +140,7 @@ struct Worker : Mover {
     i64 j = first(at) + run(strip) * ITEMS, column = at.column + 32 * v + own;
     bool exists = column < p.columns;
     Item x[ITEMS];
-    scan(k, v, strip, at, exists ? column : p.columns - 1, x);
+    scan(k, v, strip, at, x);
     Given given[ITEMS];
     Result y[ITEMS];
     if constexpr (READS_AGAIN) read(k, v, strip, at, given);
@@ -150,12 +150,12 @@ struct Worker : Mover {
     each<OUTPUTS>([&](auto o) {
       typedef typename Output<o.value>::Store Store;
       if constexpr (Output<o.value>::at >= 0) put_in_line<o.value>(k, v, strip, at, y);
-      else if constexpr (Output<o.value>::turned) write_turned<o.value>(k, at, y);
+      else if constexpr (Output<o.value>::lies == ITEMS_NEAR) write_turned<o.value>(k, at, y);
       else if constexpr (!REDUCE && GATHERED<o.value>) write_runs<o.value>(k, at, y);
       else {
         constexpr int SIZE = sizeof(Store), GRAIN = Output<o.value>::grain < SIZE ? Output<o.value>::grain : SIZE;
         const Strides& st = p.out_strides[o.value];
-        char* to = p.out[o.value] + row_offset(p, st, at.row) + column * (i64)SIZE;
+        char* to = p.out[o.value] + row_offset(p, st, at.row) + column * (REDUCE ? p.out_column[o.value] : (i64)SIZE);
         if constexpr (!REDUCE) to += j * st.along;
         int exist = exists ? (int)min(p.n - j, (i64)ITEMS) : 0;
 #pragma unroll

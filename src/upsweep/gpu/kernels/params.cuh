@@ -18,15 +18,19 @@ __device__ __forceinline__ Place place_of(const Params& p, i64 ticket) {
   return {row, (u32)ticket - row * (u32)p.tiles};
 }
 
+// The stride from line to line, where CROSS of them are one of the innermost rows.
+template <int CROSS> __device__ __forceinline__ i64 line_stride(const Strides& s) { return s.row[max_of(DIMS - 1, 0)] / CROSS; }
+
 // The initial value of a row, or the identity; in column scans, of a column of it.
-__device__ __forceinline__ Item start_of(const Params& p, u64 row, i64 column = 0) {
+template <int CROSS = 1> __device__ __forceinline__ Item start_of(const Params& p, u64 row, i64 column = 0, i64 line = 0) {
   Item start;
   each<COMPONENTS>([&](auto c) {
     auto& value = get<c.value>(start);
     typedef typename Component<c.value>::Acc Acc;
     value = *(const Acc*)p.start_value[c.value].value;
     if (p.start[c.value])
-      value = *(const Acc*)(p.start[c.value] + row_offset(p, p.start_strides[c.value], row) + column * p.start_column[c.value]);
+      value = *(const Acc*)(p.start[c.value] + row_offset(p, p.start_strides[c.value], row) + column * p.start_column[c.value] +
+                             (CROSS > 1 ? line * line_stride<CROSS>(p.start_strides[c.value]) : 0));
   });
   return start;
 }

@@ -35,6 +35,9 @@ class Shape:
     """Columns whose lines lie one behind another and are moved as one stretch of memory; 0 where lines are moved one by one."""
     apart: bool = False
     """Whether results of such lines have places of their own, as they lie otherwise than the inputs."""
+    cross: int = 0
+    """Lines of a rectangle of columns, where neighbours in the inputs and neighbours in the results lie along two dimensions; 0
+    where the columns of a tile are one line."""
     flat: bool = False
     """Whether a lane holds whole lines of such a stretch, as they lie: lines of words that begin at any byte."""
 
