@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upsweep.cpu.memory import Items, adopted, gathered, inner
+from upsweep.cpu.memory import Items, adopted, gathered, inner, same
 from upsweep.dtypes import accumulator
 from upsweep.function import Function
 from upsweep.plan import Plan
@@ -98,23 +98,12 @@ def access(plan: Plan) -> Access:
     return Access(X, S, Items(accumulators, accumulators, one), Y, len(loads) + len(flag), len(given))
 
 
-# Functions that many kernels have are compiled once for all of them.
-@inner
-def _input(x, index):
-    return x
-
-
-@inner
-def _prefix(p, x, index):
-    return p
-
-
 def item(plan: Plan) -> Any:
     """The function that makes the scanned item, which is the operand and its flag, if there is one. It takes all that is read of
     an item, and the item's index.
     """
     if plan.map is None:
-        return _input
+        return same
     of = operand(plan.map, plan.accumulators, len(plan.loads))
     if not plan.segmented:
         return of
@@ -136,7 +125,7 @@ def item(plan: Plan) -> Any:
 def result(plan: Plan) -> Any:
     """The function that makes the results of a prefix. It also takes all that is read of the item, and the item's index."""
     if plan.finish is None:
-        return _prefix
+        return same
     of, taken = outcome(plan.finish, len(plan.loads)), min(plan.finish.arity - 1, len(plan.loads))
     if not taken:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from upsweep.cpu.memory import Items, gathered, inner
+from upsweep.cpu.memory import Items, gathered, inner, same
 from upsweep.cpu.registers import Rooms
 from upsweep.cpu.words import ROW
 
@@ -26,11 +26,7 @@ def operators(user: Any, S: Items, P: Items, segmented: bool, initial: bool) -> 
         def fold(start, p, s):
             return P_cast(user(p, s))
 
-        @inner
-        def value(s):
-            return s
-
-        return combine, fold, value
+        return combine, fold, same
     if P.bare:
 
         @inner

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from upsweep.cpu.hole import hole
-from upsweep.cpu.memory import Items, gathered, inner
+from upsweep.cpu.memory import Items, gathered, inner, same
 from upsweep.cpu.nodes import fours, joiners, operators, rising
 from upsweep.cpu.registers import rooms
 from upsweep.cpu.words import JOIN, RISE, ROW, SCAN, SETTLE, SUM
@@ -46,11 +46,7 @@ def runner(
         in_room.line_out,
     )  # fmt: skip
 
-    @inner
-    def the_same(start, j):
-        return start
-
-    fours_up, fours_down = fours(S, P, V, combine, fold, the_same)
+    fours_up, fours_down = fours(S, P, V, combine, fold, same)
     run_up = rising(fours_up, in_room)
 
     @inner

@@ -13,7 +13,7 @@ from typing import Any
 from upsweep.cpu import fused
 from upsweep.cpu.address import fetch_add, peek
 from upsweep.cpu.hole import hole
-from upsweep.cpu.memory import Items, advance, gathered, inner, placed
+from upsweep.cpu.memory import Items, advance, gathered, inner, placed, same
 from upsweep.cpu.nodes import operators
 from upsweep.cpu.words import Form, Steps, regions
 from upsweep.plan import Plan
@@ -62,7 +62,7 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
         def first(start, s):
             return value(s)
 
-    index_of = _from_the_end if form.reverse else _from_the_start
+    index_of = _from_the_end if form.reverse else same
 
     @inner
     def walk_rows(x, along, across, y, y_along, y_across_, states, starts, n, w):
@@ -144,11 +144,6 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
 
 
 @inner
-def _from_the_start(i, n):
-    return i
-
-
-@inner
 def _from_the_end(i, n):
     return n - 1 - i
 
@@ -174,17 +169,12 @@ def _placer(count: int) -> Any:
 def _nothing_yet(P: Items, identity: Sequence[Any] | None, initial: bool) -> Any:
     """The result of an exclusive scan where nothing stands before an item."""
     if initial or identity is None:
+        return same
+    cast, neutral = P.cast, identity[0].item() if P.bare else tuple(part.item() for part in identity)
 
-        @inner
-        def nothing_yet(start):
-            return start
-
-    else:
-        cast, neutral = P.cast, identity[0].item() if P.bare else tuple(part.item() for part in identity)
-
-        @inner
-        def nothing_yet(start):
-            return cast(neutral)
+    @inner
+    def nothing_yet(start):
+        return cast(neutral)
 
     return nothing_yet
 
