@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import upsweep as up
 from upsweep import apps
 from upsweep.cpu import sorting
+from upsweep.cpu.chunked import CHUNK
 
 RNG = np.random.default_rng(6)
 DTYPES = [
@@ -168,6 +169,19 @@ def test_a_chunk_writes_nothing_beyond_its_own(apps):
     keep[np.arange(0, n, 1 << 17)] = True
     for _ in range(20):
         same(apps.compact(np.arange(n), keep), np.flatnonzero(keep))
+
+
+@pytest.mark.parametrize("longest", [1, 3, 9, 20_000])
+def test_runs_are_measured_across_chunks_of_threads(longest):
+    rng = np.random.default_rng(longest)
+    for n in (4096, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 9):
+        lengths = rng.integers(1, longest + 1, n)
+        lengths = lengths[: np.searchsorted(lengths.cumsum(), n) + 1]
+        lengths[-1] -= lengths.sum() - n
+        x = np.repeat(np.arange(len(lengths)) % 3, lengths)
+        values, measured = apps.run_length_encode(x)
+        np.testing.assert_array_equal(values, np.arange(len(lengths)) % 3)
+        np.testing.assert_array_equal(measured, lengths)
 
 
 @settings(max_examples=50)
