@@ -180,7 +180,7 @@ def test_an_array_of_an_earlier_call_is_found(emulated, divided, monkeypatch, ke
     ("call", "step"),
     [
         (Call("add-float32", ((9000, 33), 0)), "p.control[2] = epoch"),
-        (Call("hash-u64", ((40_000,), 0)), "*word = epoch + 1 == EPOCHS ? 1 : epoch"),
+        (Call("hash-u64", ((40_000,), 0)), "(p.control + 2) = epoch + 1 == EPOCHS ? 1 : epoch"),
     ],
     ids=["columns", "clusters"],
 )

@@ -56,8 +56,11 @@ def operands(shape, dtype, from_state, device, items=SHAPE):
 def test_values_and_gradients_are_those_of_the_loop(name, dtype, device):
     """Of all tensors, and of each by itself: what nobody wants is not computed."""
     torch.manual_seed(0)
-    ways = itertools.product((False, True), (False, True), ("tree", "sequential"))
-    for flagged, from_state, order in ways:
+    for flagged, from_state, in_order in itertools.product((False, True), repeat=3):
+        # Code of other dtypes differs in its types alone: half of the ways have each pair of these three.
+        if dtype != torch.float64 and flagged ^ from_state ^ in_order:
+            continue
+        order = "sequential" if in_order else "tree"
         heads = ROWS.to(device) if flagged else torch.zeros(SHAPE, dtype=torch.bool, device=device)
         segments = up.segments.flags(heads) if flagged else None
         xs, told = operands(WEIGHTS[name], dtype, from_state, device)
