@@ -43,7 +43,10 @@ def pack(x: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """The items of `x` (1-D, or with rows) where `keep` is true, in their order."""
     if len(x) < FEW or not _words(x):
         return x.take(keep.nonzero()[0], 0)
-    flags, before = _flags(keep)
+    return _packed(x, *_flags(keep))
+
+
+def _packed(x: np.ndarray, flags: np.ndarray, before: list[int]) -> np.ndarray:
     y = np.empty(before[-1], x.dtype)
     source, target = _raw(x), _raw(y)
 
@@ -110,15 +113,16 @@ def unique(x: np.ndarray) -> np.ndarray:
 def runs(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The first item of each run of equal items, and the lengths of the runs."""
     keep = _heads(x)
-    flags, before = _flags(keep)
-    if len(x) < FEW or before[-1] < len(x) // SPARSE:
-        starts = where(keep)
-        lengths = np.append(starts, len(x))[1:]
-        lengths -= starts
-        return x[starts], lengths
-    lengths = np.empty(before[-1], np.int64)
-    each_chunk(len(x), lambda lo, hi: _measure_chunk(flags, lo, hi, lengths, before[lo // CHUNK]))
-    return pack(x, keep), lengths
+    if len(x) >= FEW and _words(x):
+        flags, before = _flags(keep)
+        if before[-1] >= len(x) // SPARSE:
+            lengths = np.empty(before[-1], np.int64)
+            each_chunk(len(x), lambda lo, hi: _measure_chunk(flags, lo, hi, lengths, before[lo // CHUNK]))
+            return _packed(x, flags, before), lengths
+    starts = where(keep)
+    lengths = np.append(starts, len(x))[1:]
+    lengths -= starts
+    return x[starts], lengths
 
 
 def _heads(x: np.ndarray) -> np.ndarray:
