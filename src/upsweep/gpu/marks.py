@@ -19,6 +19,14 @@ class Marks:
     """The strides and the phase of a list of bytes."""
 
 
+def _unwritten() -> View:
+    raise AssertionError("marks of no call")
+
+
+UNKNOWN = Marks(_unwritten, _unwritten)
+"""The marks of calls to come."""
+
+
 def flags_of(heads: View | Marks) -> View:
     """Segments as bytes."""
     return heads.flags() if isinstance(heads, Marks) else heads
