@@ -79,6 +79,7 @@ def launched(monkeypatch):
     monkeypatch.setattr(driver, "launch", lambda *call: calls.append(call[-1]))
     monkeypatch.setattr(engine, "load", lambda name: __import__("upsweep.gpu", fromlist=["gpu"]))
     monkeypatch.setattr(driver, "copy", lambda *_: None)
+    monkeypatch.setattr(driver, "fill_bytes", lambda *_: None)
     monkeypatch.setattr(driver, "Memory", lambda *_: type("Memory", (), {"ptr": 1 << 40}))
     monkeypatch.setitem(arrays._viewers, DeviceArray, KIND.view)
     monkeypatch.setitem(engine.LIKENESS, DeviceArray, KIND.likeness)
@@ -90,6 +91,7 @@ def launched(monkeypatch):
     recall.known_calls.clear()
     launch._launches.clear()
     launch._kernel.cache_clear()
+    launch._small.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -143,14 +145,17 @@ def test_a_remembered_call_keeps_no_array_alive(launched):
 def test_arrays_on_two_gpus_are_refused(launched, known):
     calls, _ = launched
     x, y = DeviceArray(65536), DeviceArray(1048576)
-    far = DeviceArray(131072, device=1)
+    far, ends = DeviceArray(131072, device=1), DeviceArray(131072, (3,), dtype="i8", device=1)
     if known:
         up.scan(x, out=y)
         up.linear_recurrence(x, x, out=y)
+        up.scan(x, segments=up.segments.keys(x), out=y)
+        up.scan(x, segments=up.segments.offsets(DeviceArray(131072, (3,), dtype="i8")), out=y)
     before = len(calls)
     for scan in (
         lambda: up.scan(x, out=far), lambda: up.linear_recurrence(far, x, out=y), lambda: up.linear_recurrence(x, far, out=y),
         lambda: up.scan((x, far), map=lambda a, b: a * b, out=y),
+        lambda: up.scan(x, segments=up.segments.keys(far), out=y), lambda: up.scan(x, segments=up.segments.offsets(ends), out=y),
     ):  # fmt: skip
         with pytest.raises(up.EngineError, match=r"on GPU [01] and on GPU [01]: bring them to one"):
             scan()

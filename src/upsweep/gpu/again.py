@@ -7,6 +7,7 @@ way to begin has launches of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from upsweep.engine import Again, Operands
 from upsweep.gpu import driver
 from upsweep.gpu.launch import Launch, launch_of, start, value_bytes
-from upsweep.gpu.marks import UNKNOWN, Marks
+from upsweep.gpu.marks import Marks
 from upsweep.gpu.step import Step
 from upsweep.gpu.steps import steps
 from upsweep.gpu.view import View
@@ -38,29 +39,33 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     told = [(k, plan.loads[k]) for k in numbers if k < inputs]
     held = [(k, d if k in numbers else None) for k, d in zip(range(last, len(seen)), plan.accumulators)]
     pointers: list[Callable[[Any], int]] = [
-        _nowhere if k in numbers or seen[k] is marks else _of_view if x is None and not first <= k < last else kind.pointer
+        _nowhere if k in numbers else _of_view if x is None and not first <= k < last else kind.pointer
         for k, x in enumerate(given)
     ]
     pairs = [
         (k, w, *_reach(seen[k], seen[w]), not first <= k < last and seen[k].lie[1:] == seen[w].lie[1:])
         for w in range(first, last)
         for k in range(len(seen))
-        if k != w and given[w] is not None and given[k] is not None
+        # Marks are written down before any tile is.
+        if k != w and given[w] is not None and given[k] is not None and seen[k] is not marks
     ]
     at_first = next(k for k, x in enumerate(given) if x is not None)
     itself = seen[at_first] is given[at_first]
     # This view keeps no memory alive.
     place = View(0, (), (), seen[at_first].dtype, device, kind, None)
     maker, marked = kind.likeness.ways["cuda"].maker, marks is not None
+    write = marks.write if marks is not None and given[inputs] is not None else None
     bare = Operands(*[[_bare(v) for v in part] for part in views])
     ways: dict[tuple[int, ...], Way] = {}
 
     def learn(phases: tuple[int, ...], like: Any) -> Way:
-        launches, room = _launches(plan, bare, phases)
+        launches, heads = _launches(plan, bare, phases)
+        bits = any(known.launch.bits for known in launches)
+        room = heads + sum(v.nbytes(bits) for v in bare.heads if isinstance(v, Marks))
         make = maker(like, (room,), np.dtype(np.uint8)) if room else None
         if len(ways) >= _MOST:
             ways.clear()
-        ways[phases] = Way(launches, make, any(known.launch.bits for known in launches))
+        ways[phases] = Way(launches, make, heads, bits)
         return ways[phases]
 
     with driver.on_device(device):
@@ -70,16 +75,15 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         if not driver.is_current(device):
             with driver.on_device(device):
                 return run(arrays)
+        if marked and write is None and arrays[inputs].values.device != device:
+            return False
         at = [pointer(x) for pointer, x in zip(pointers, arrays)]
         for k, w, low, high, alike in pairs:
             apart = at[w] - at[k]
             if low < apart < high and not (alike and apart == 0):
                 return False
         phases = tuple([address & 15 for address in at])
-        launches, make, bits = ways.get(phases) or learn(phases, arrays[at_first])
-        if marked:
-            heads = arrays[inputs].bits() if bits else arrays[inputs].flags()
-            at[inputs] = heads.ptr
+        launches, make, heads, bits = ways.get(phases) or learn(phases, arrays[at_first])
         if make is not None:
             memory = make(arrays[at_first])
             at.append(kind.pointer(memory))
@@ -88,6 +92,9 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         # The last place is that of arrays that are not there.
         at.append(0)
         stream = kind.stream(arrays[at_first] if itself else place)
+        if marked:
+            values, at[inputs] = at[inputs], at[-2] + heads
+            (write or arrays[inputs].write)(values, at[inputs], bits, stream, device)
         for launch, slots, takes in launches:
             values = launch.values
             if numbers and takes:
@@ -109,11 +116,12 @@ class Known(NamedTuple):
 
 
 class Way(NamedTuple):
-    """The launches of arrays that begin so far from multiples of 16, what makes the room that they share, and whether they read
-    segments as bits."""
+    """The launches of arrays that begin so far from multiples of 16, and what makes the room that they share."""
 
     launches: list[Known]
     make: Callable[[Any], Any] | None
+    heads: int
+    """The place of marks in this room, as bytes or as bits."""
     bits: bool
 
 
@@ -124,7 +132,8 @@ _FAR = 1 << 64
 
 
 def _launches(plan: Plan, views: Operands, phases: Sequence[int]) -> tuple[list[Known], int]:
-    """The launches of a plan on arrays that begin at these remainders by 16, and the bytes of the room in which one leaves what another takes: the array behind the others."""
+    """The launches of a plan on arrays that begin at these remainders by 16, and the bytes of the room in which one leaves what
+    another takes: the array behind the others."""
     # In place of each array stands one at a multiple of _FAR: so the address of what a launch takes says of which array it is.
     seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
     moved = [_moved(v, k, phase) for k, (v, phase) in enumerate(zip(seen, phases))]
@@ -151,7 +160,7 @@ def _launches(plan: Plan, views: Operands, phases: Sequence[int]) -> tuple[list[
 def _bare(v: Any) -> Any:
     """The same without its array: a call that is remembered keeps no memory alive."""
     if isinstance(v, Marks):
-        return UNKNOWN
+        return replace(v, values=_bare(v.values))
     return v if v.on_host else View(v.ptr, v.shape, v.strides, v.dtype, v.device, v.kind, None)
 
 
