@@ -26,45 +26,66 @@ from gpu_page import markdown
 from gpu_peers import everyone, left_out
 
 PROCESSES = 14
-WARM = 0.04
-"""Seconds of work before a measurement."""
+WARM = 0.015
+"""Seconds of work before a measurement. Memory that has been idle is slow at first: 1 GiB was copied in .56 ms then, and in .51 from
+the tenth time on (H200).
+"""
+PLACES, GAP = 5, 13 << 20
+"""Fresh arrays for each case, and bytes left free between them, times 1, 3, 5, ...: nobody chooses the place of an array."""
+ASLEEP, LONGEST = 200_000, 6_400_000
+"""Cycles that the device sleeps, .1 ms, and the most: a call that waits for the device never comes in time."""
 
 
 def timed(f: Callable[[], Any], reps: int = 9) -> float:
-    """The median of milliseconds on the device, whatever the host takes: the device sleeps until the launch is there. Memory
-    that has been idle is slow at first: 1 GiB was copied in .56 ms then, and in .51 from the tenth time on (H200).
+    """The median of milliseconds on the device, whatever the host takes. The device sleeps until all of a call's launches are
+    there: where it has woken up before, the measurement does not count, and the next sleep is longer.
     """
     f()
     end = perf_counter() + WARM
     while perf_counter() < end:
         f()
         torch.cuda.synchronize()
-    times = []
-    for _ in range(reps):
+    times, cycles = [], ASLEEP
+    while len(times) < reps:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(200_000)
+        torch.cuda._sleep(cycles)
         start.record()
         f()
         end.record()
+        late = start.query()
         end.synchronize()
-        times.append(start.elapsed_time(end))
+        if late and cycles < LONGEST:
+            cycles *= 2
+        else:
+            times.append(start.elapsed_time(end))
     return statistics.median(times)
+
+
+def in_places(make: Callable[[], Callable[[], Any]]) -> float:
+    """The median of milliseconds of what `make` makes of fresh arrays, in several places in memory."""
+    gaps = [(2 * k + 1) * GAP for k in range(PLACES)]
+    made = [(make(), torch.empty(gap, dtype=torch.uint8, device="cuda")) for gap in gaps]
+    return statistics.median(timed(f) for f, _ in made)
 
 
 @cache
 def copied(moved: int) -> float:
-    """Milliseconds of a copy that moves so many bytes: the quicker of two, since places in memory differ by a tenth."""
+    """Milliseconds of a copy that moves so many bytes."""
     half = (moved // 2 + 3) // 4 * 4
-    places = [torch.empty(half // 4, dtype=torch.int32, device="cuda") for _ in range(4)]
-    return min(timed(lambda b=b, a=a: b.copy_(a)) for a, b in (places[:2], places[2:]))
+
+    def copy() -> Callable[[], Any]:
+        a, b = (torch.empty(half // 4, dtype=torch.int32, device="cuda") for _ in range(2))
+        return lambda: b.copy_(a)
+
+    return in_places(copy)
 
 
 def measure(case: Case) -> dict[str, Any]:
-    """A row of the table: fractions of a copy. The quicker of two places in memory counts, as for copies."""
-    calls = [ready(case) for _ in range(2)]
-    call, ms = calls[0], min(timed(call.run) for call in calls)
-    row: dict[str, Any] = {"name": case.name, "goal": case.goal, "fraction": copied(call.moved) / ms}
-    row |= {"gbs": call.moved / ms / 1e6, "peers": {}}
+    """A row of the table: fractions of a copy."""
+    call = ready(case)
+    fraction = copied(call.moved) / in_places(lambda: ready(case).run)
+    row: dict[str, Any] = {"name": case.name, "goal": case.goal, "fraction": fraction}
+    row |= {"gbs": fraction * call.moved / copied(call.moved) / 1e6, "peers": {}}
     if call.torch is not None:
         try:
             once = _clock(call.torch)

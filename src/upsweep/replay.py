@@ -31,7 +31,7 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
     heads = None if segments is None else _heads_of(ran, segments)
     objects = [
         *tupled(xs),
-        *(() if segments is None else [segments.values if heads is _flags else None]),
+        *(() if segments is None else [segments.values if heads is _as_they_lie else None]),
         *([None] * len(views.outputs) if out is None else tupled(out)),
         *(() if initial is None else tupled(initial)),
     ]
@@ -124,8 +124,11 @@ def _heads_of(ran: Ran, segments: Segments) -> Callable[[Any, Any], Any]:
     """The function that makes heads of segments like these."""
     on, plan = engines.load(ran.engine), ran.plan
     marks = segments.spelling in ("flags", "ends")
-    if marks and on.give(segments.values, ran.views.heads[0]) is segments.values:
-        return _flags
+    heads = ran.views.heads[0]
+    # A GPU makes its marks of keys where these lie.
+    keys = not isinstance(heads, np.ndarray) and type(segments.values) is type(ran.like)
+    if (marks or keys) and on.give(segments.values, heads) is segments.values:
+        return _as_they_lie
 
     def made(segments: Segments, like: Any) -> Any:
         told = Segments("flags", segments.values) if marks else segments
@@ -134,8 +137,8 @@ def _heads_of(ran: Ran, segments: Segments) -> Callable[[Any, Any], Any]:
     return made
 
 
-def _flags(segments: Segments, like: Any) -> Any:
-    """Flags that are read as they lie."""
+def _as_they_lie(segments: Segments, like: Any) -> Any:
+    """Flags or keys that are read as they lie."""
     return segments.values
 
 

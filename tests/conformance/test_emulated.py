@@ -174,6 +174,11 @@ STAGED = [
     Call("add-int8", ((1100, 333), 0), inside="padded", reverse=True),
     Call("add-int8", ((600, 101), 0), dtype="wider"),
     Call("affine-float32-float32", ((600, 101), 0), inside="padded"),
+    # One list of segments for all columns, as bits and as bytes.
+    Call("hash-u64", ((700, 40), 0), segments="lengths", exclusive=True, initial="rows"),
+    Call("hash-u64", ((1100, 128), 0), segments="line", reverse=True),
+    Call("add-float32", ((9000, 4), 0), segments="lengths"),
+    Call("add-float32", ((600, 101), 0), segments="lengths", initial="scalar"),
 ]
 """Columns in each form of tiles that many columns take."""
 

@@ -121,15 +121,10 @@ def test_an_array_given_twice_may_be_two_in_the_next_call(emulated, divided, che
     assert len(checked) == 4
 
 
-def test_arrays_of_another_alignment_go_the_long_way(emulated, checked):
-    for call, times in (
-        (PLAIN, 1),
-        (PLAIN._replace(inside="offset"), 3),
-        (PLAIN._replace(outside="offset"), 5),
-        (PLAIN, 5),
-    ):
+def test_arrays_of_another_alignment_have_the_oracles_bits(emulated, checked):
+    for call in (PLAIN, PLAIN._replace(inside="offset"), PLAIN._replace(outside="offset"), PLAIN):
         assert wrong(call, emulated) is None
-        assert len(checked) == times
+    assert len(checked) == 1
 
 
 def test_arrays_of_an_unknown_library_have_the_oracles_bits(emulated, checked):

@@ -486,7 +486,10 @@ def test_turned_rows_come_by_128_bytes_where_lanes_hold_them(dtype, side, flags,
         ((1 << 24,), 0, {"exclusive": True}, True),
         ((1 << 24,), 0, {"reverse": True}, False),
         ((4000,), 0, {}, False),
+        ((5000, 30), 0, {}, True),
+        ((5000, 30), 0, {"reverse": True}, False),
         ((5000, 300), 0, {}, False),
+        ((5000, 300), 1, {}, False),
     ],
 )
 def test_segments_that_nobody_wrote_down_are_bits_where_tiles_read_them(
@@ -497,7 +500,7 @@ def test_segments_that_nobody_wrote_down_are_bits_where_tiles_read_them(
         monkeypatch.setattr(driver, name, lambda *_, answer=answer: answer)
     f4, x = np.dtype("f4"), View(0, shape, c_strides(shape, 4), np.dtype("f4"), 0, None, None)
     plan = Plan(ops.ADD, (f4,), (f4,), (f4,), shape, axis, segmented=True, **flags)
-    marks = Marks(lambda: x, lambda: x)
+    marks = Marks(x, shape[axis], lambda *_: None, given=False)
     launch._kernel.cache_clear()
     assert launch._prepare(plan, [x], [x], (), marks, 0).bits == bits
     assert not launch._prepare(

@@ -1,11 +1,13 @@
 """A run like one before: what was checked, planned and prepared for that one serves again.
 
-What is left depends on where the arrays lie: whether they overlap, and how far from a multiple of 16 they begin.
+What is left depends on where the arrays lie: whether they overlap, and how far from a multiple of 16 they begin, for which each
+way to begin has launches of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +24,7 @@ from upsweep.plan import Plan
 
 def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     """A function that runs this plan on arrays like these, and says whether it did. It does not where an array that is written
-    overlaps another, unless item for item, nor where their alignment is another."""
+    overlaps another, unless item for item."""
     kind, device = views.outputs[0].kind, views.outputs[0].device
     if plan.n == 0 or 0 in plan.row_shape or kind is None or kind.likeness is None:
         return None
@@ -40,35 +42,48 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         _nowhere if k in numbers else _of_view if x is None and not first <= k < last else kind.pointer
         for k, x in enumerate(given)
     ]
-    phases = [0 if k in numbers else v.place[1] for k, v in enumerate(seen)]
     pairs = [
         (k, w, *_reach(seen[k], seen[w]), not first <= k < last and seen[k].lie[1:] == seen[w].lie[1:])
         for w in range(first, last)
         for k in range(len(seen))
-        if k != w and given[w] is not None and given[k] is not None
+        # Marks are written down before any tile is.
+        if k != w and given[w] is not None and given[k] is not None and seen[k] is not marks
     ]
-    with driver.on_device(device):
-        launches, room = _launches(plan, views)
     at_first = next(k for k, x in enumerate(given) if x is not None)
     itself = seen[at_first] is given[at_first]
     # This view keeps no memory alive.
     place = View(0, (), (), seen[at_first].dtype, device, kind, None)
-    make = kind.likeness.ways["cuda"].maker(given[at_first], (room,), np.dtype(np.uint8)) if room else None
+    maker, marked = kind.likeness.ways["cuda"].maker, marks is not None
+    write = marks.write if marks is not None and given[inputs] is not None else None
+    bare = Operands(*[[_bare(v) for v in part] for part in views])
+    ways: dict[tuple[int, ...], Way] = {}
+
+    def learn(phases: tuple[int, ...], like: Any) -> Way:
+        launches, heads = _launches(plan, bare, phases)
+        bits = any(known.launch.bits for known in launches)
+        room = heads + sum(v.nbytes(bits) for v in bare.heads if isinstance(v, Marks))
+        make = maker(like, (room,), np.dtype(np.uint8)) if room else None
+        if len(ways) >= _MOST:
+            ways.clear()
+        ways[phases] = Way(launches, make, heads, bits)
+        return ways[phases]
+
+    with driver.on_device(device):
+        learn(tuple([0 if k in numbers else v.place[1] for k, v in enumerate(seen)]), given[at_first])
 
     def run(arrays: tuple[Any, ...]) -> bool:
         if not driver.is_current(device):
             with driver.on_device(device):
                 return run(arrays)
-        at = []
-        for pointer, x, phase in zip(pointers, arrays, phases):
-            address = pointer(x)
-            if address & 15 != phase:
-                return False
-            at.append(address)
+        if marked and write is None and arrays[inputs].values.device != device:
+            return False
+        at = [pointer(x) for pointer, x in zip(pointers, arrays)]
         for k, w, low, high, alike in pairs:
             apart = at[w] - at[k]
             if low < apart < high and not (alike and apart == 0):
                 return False
+        phases = tuple([address & 15 for address in at])
+        launches, make, heads, bits = ways.get(phases) or learn(phases, arrays[at_first])
         if make is not None:
             memory = make(arrays[at_first])
             at.append(kind.pointer(memory))
@@ -77,6 +92,9 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         # The last place is that of arrays that are not there.
         at.append(0)
         stream = kind.stream(arrays[at_first] if itself else place)
+        if marked:
+            values, at[inputs] = at[inputs], at[-2] + heads
+            (write or arrays[inputs].write)(values, at[inputs], bits, stream, device)
         for launch, slots, takes in launches:
             values = launch.values
             if numbers and takes:
@@ -86,16 +104,7 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
             start(launch, [at[k] + offset for k, offset in slots], values, stream, device)
         return True
 
-    if marks is None:
-        return run
-
-    bits = any(known.launch.bits for known in launches)
-
-    def run_marked(arrays: tuple[Any, ...]) -> bool:
-        heads = arrays[inputs].bits() if bits else arrays[inputs].flags()
-        return run((*arrays[:inputs], heads, *arrays[first:]))
-
-    return run_marked
+    return run
 
 
 class Known(NamedTuple):
@@ -106,15 +115,28 @@ class Known(NamedTuple):
     takes: bool
 
 
+class Way(NamedTuple):
+    """The launches of arrays that begin so far from multiples of 16, and what makes the room that they share."""
+
+    launches: list[Known]
+    make: Callable[[Any], Any] | None
+    heads: int
+    """The place of marks in this room, as bytes or as bits."""
+    bits: bool
+
+
+_MOST = 64
+"""Ways that are kept for one kind of call; one more, and all are forgotten."""
 _NONE = -1
 _FAR = 1 << 64
 
 
-def _launches(plan: Plan, views: Operands) -> tuple[list[Known], int]:
-    """The launches of a plan, and the bytes of the room in which one leaves what another takes: the array behind the others."""
+def _launches(plan: Plan, views: Operands, phases: Sequence[int]) -> tuple[list[Known], int]:
+    """The launches of a plan on arrays that begin at these remainders by 16, and the bytes of the room in which one leaves what
+    another takes: the array behind the others."""
     # In place of each array stands one at a multiple of _FAR: so the address of what a launch takes says of which array it is.
     seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
-    moved = [_moved(v, k) for k, v in enumerate(seen)]
+    moved = [_moved(v, k, phase) for k, (v, phase) in enumerate(zip(seen, phases))]
     inputs, first = len(views.inputs), len(views.inputs) + len(views.heads)
     last, room = first + len(views.outputs), 0
     heads, starts = moved[inputs] if views.heads else None, moved[last:] or None
@@ -130,26 +152,33 @@ def _launches(plan: Plan, views: Operands) -> tuple[list[Known], int]:
         written = [y for y in step.ys if y is not None]
         launch = launch_of(step.plan, step.xs, written, step.initial or (), step.heads)
         arrays = [*step.xs, *written, step.heads, *(step.initial or [None] * len(step.plan.accumulators))]
-        slots = [_slot(v, inputs, seen, offset) for v, offset in zip(arrays, launch.offsets, strict=True)]
+        slots = [_slot(v, inputs, phases, offset) for v, offset in zip(arrays, launch.offsets, strict=True)]
         made.append(Known(launch, slots, step.initial is starts is not None))
     return made, room
 
 
-def _moved(v: Any, k: int) -> Any:
-    """A view of memory as array k, as far from a multiple of 16 as it is."""
+def _bare(v: Any) -> Any:
+    """The same without its array: a call that is remembered keeps no memory alive."""
+    if isinstance(v, Marks):
+        return replace(v, values=_bare(v.values))
+    return v if v.on_host else View(v.ptr, v.shape, v.strides, v.dtype, v.device, v.kind, None)
+
+
+def _moved(v: Any, k: int, phase: int) -> Any:
+    """A view of memory as array k, so far from a multiple of 16."""
     if isinstance(v, Marks) or v.on_host:
         return v
-    return v.over(k * _FAR + v.ptr % 16, v.shape, v.strides, v.dtype)
+    return v.over(k * _FAR + phase, v.shape, v.strides, v.dtype)
 
 
-def _slot(v: Any, inputs: int, seen: Sequence[Any], offset: int) -> tuple[int, int]:
+def _slot(v: Any, inputs: int, phases: Sequence[int], offset: int) -> tuple[int, int]:
     """The number of the array that a moved view is of, and the bytes from its start to where a launch begins."""
     if isinstance(v, Marks):
         return inputs, offset
     if v is None or v.on_host:
         return _NONE, 0
     k = (v.ptr + _FAR // 2) // _FAR
-    begin = k * _FAR + (seen[k].ptr % 16 if k < len(seen) else 0)
+    begin = k * _FAR + (phases[k] if k < len(phases) else 0)
     return k, v.ptr - begin + offset
 
 

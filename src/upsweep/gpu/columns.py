@@ -15,6 +15,7 @@ from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.columns import (
     FLAT,
     FLAT_LEAST,
+    LISTED_MOST,
     LITTLE,
     MANY,
     STRETCHED,
@@ -22,6 +23,7 @@ from upsweep.gpu.shapes.columns import (
     WASTE,
     for_columns,
     for_flat,
+    for_listed,
     for_loose,
     for_one,
     for_stages,
@@ -81,7 +83,7 @@ class Columns(Choice):
         stages, warps = self.shape.stages, self.shape.warps
         parts = warps * self.shape.strips
         heads = self.layout.heads
-        flags = 0 if heads is None else heads_of_lines(self.shape, heads)
+        flags = 0 if heads is None else heads_of_lines(self.shape, heads, self.bits)
         own = results_of_lines(plan, self.layout, self.shape)[-1]
         lines = warps * (stages * (patches(self.layout, self.shape)[-1] + flags) + own)
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
@@ -93,6 +95,10 @@ class Columns(Choice):
         return lines + rounded_up(
             prefixes + stages * parts * 32 * self.shape.vector * 4 * plan.segmented, align
         )
+
+    def reads_bits(self, plan: Plan) -> bool:
+        words = self.shape.items in (8, 16, 32) and self.tile // self.shape.warps % 32 == 0
+        return words and not plan.reverse and self.columns <= LISTED_MOST
 
     def places(self, plan: Plan) -> tuple[list[int], list[int], int]:
         *inputs, heads = patches(self.layout, self.shape)
@@ -182,6 +188,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     loose, alone = are_loose(plan, layout), item == 1 and not plan.segmented
     # Two thirds of the warps work where tiles have more stages: too few for operators of many instructions.
     single = light(plan) and item <= 2 and not (plan.segmented or plan.reduce)
+    listed = light(plan) and layout.heads is not None and layout.heads.rows[-1] == 0 and not plan.reduce
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
         line = 4
@@ -223,7 +230,10 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             staged = staged and shape.loose
         if shape.loose:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
-        for more in for_stages(shape, columns, size, dense) if staged else ():
+        forms = for_stages(shape, columns, size, dense) if staged else ()
+        if listed and sizes == [4] and item == 1 and not turning:
+            forms = for_listed(shape, columns)
+        for more in forms:
             made = Columns(more, layout, columns, chip)
             if made.threads <= 1024 and more.blocks * made.shared_bytes(plan) <= chip.shared and _fill(made):
                 return made

@@ -83,11 +83,12 @@ def run(
         if plan.reduce and 0 not in plan.row_shape:
             run(*_of_nothing(plan, written), initial, heads)
         return
-    _check_devices(first, (*xs[1:], *written, heads, *(initial or ())))
+    marks = heads.values if isinstance(heads, Marks) else heads
+    _check_devices(first, (*xs[1:], *written, marks, *(initial or ())))
     with driver.on_device(first.device):
         launch = launch_of(plan, xs, written, initial or (), heads)
         if isinstance(heads, Marks):
-            heads = heads.bits() if launch.bits else heads.flags()
+            heads = heads.written(launch.bits)
         arrays = [*xs, *written, heads, *(initial or ())]
         values = launch.values
         pointers = [v.ptr + o if v is not None else 0 for v, o in zip(arrays, launch.offsets)]
@@ -100,10 +101,10 @@ def run(
         start(launch, pointers, values, _kind(first).stream(first), first.device)
 
 
-def _check_devices(first: View, others: Sequence[View | Marks | None]) -> None:
+def _check_devices(first: View, others: Sequence[View | None]) -> None:
     """An EngineError where arrays lie on several GPUs: a kernel that reads another one's memory may end the process's CUDA."""
     for v in others:
-        if isinstance(v, View) and v.device != first.device and not v.on_host:
+        if v is not None and v.device != first.device and not v.on_host:
             raise EngineError(
                 f"the arrays of a scan lie on GPU {first.device} and on GPU {v.device}: bring them to one"
             )
@@ -134,19 +135,27 @@ def start(launch: Launch, pointers: Sequence[int], values: bytes, stream: int, d
     driver.launch(launch.kernel, launch.grid, launch.block, launch.shared, stream, parameter)
 
 
-def run_small(name: str, key: np.dtype, like: View, numbers: Sequence[int], threads: int) -> None:
-    """Run one of the kernels of flags.cu on the stream of `like`."""
-    if threads == 0:
-        return
-    with driver.on_device(like.device):
-        kernel = _small(name, functions.memory_type(key), like.device)
-        stream = _kind(like).stream(like)
-        driver.launch(kernel, -(-threads // 256), 256, 0, stream, struct.pack(f"<{len(numbers)}q", *numbers))
+THREADS = 256
+"""Threads of a block of flags.cu."""
+
+
+def run_small(
+    name: str, key: np.dtype, numbers: Sequence[int], threads: int, stream: int, device: int
+) -> None:
+    """Run one of the kernels of flags.cu, of five numbers, on a stream of the current device."""
+    if threads:
+        kernel = _small(name, key, device)
+        driver.launch(kernel, -(-threads // THREADS), THREADS, 0, stream, _NUMBERS.pack(*numbers))
+
+
+_NUMBERS = struct.Struct("<5q")
 
 
 @cache
-def _small(name: str, key: str, device: int) -> Any:
-    code = compile.cubin("flags", f"#define KEY {key}\n", (), driver.architecture(device))
+def _small(name: str, key: np.dtype, device: int) -> Any:
+    code = compile.cubin(
+        "flags", f"#define KEY {functions.memory_type(key)}\n", (), driver.architecture(device)
+    )
     return driver.load(code, name, 0, device)
 
 

@@ -51,9 +51,11 @@ class Room(NamedTuple):
     """The bytes of a place for results alone, which a warp uses for all its tiles."""
 
 
-def room_of(plan: Plan, layout: Layout, items: int, apart: bool = False, tight: bool = False) -> Room:
+def room_of(
+    plan: Plan, layout: Layout, items: int, apart: bool = False, tight: bool = False, bits: bool = False
+) -> Room:
     """`items` of a slab; `apart`: results have a place of their own; `tight`: the lanes are a warp, and their places follow
-    each other without a gap where no array is shifted.
+    each other without a gap where no array is shifted; `bits`: segments are read as bits.
     """
     sizes = _read(layout) if apart else places_of(plan, layout)
     moved = zip_longest(layout.moving(), () if apart else layout.stores)
@@ -67,7 +69,7 @@ def room_of(plan: Plan, layout: Layout, items: int, apart: bool = False, tight: 
         if fitting is not None:
             moving.remove(fitting)
         sums.append(-1 if fitting is None or functions.reads_again(plan) else fitting[0])
-    area = heads + (rounded_up(items, 16) + 16) * plan.segmented
+    area = heads + (rounded_up(items // 8 if bits else items, 16) + 16) * plan.segmented
     written = [_gap(items, tight, x) for x in layout.stores]
     *results, own = _begins(_written(plan), written, items) if apart else (*places, 0)
     return Room(inputs, sums, results, heads, area, own)
@@ -131,10 +133,14 @@ def _list(shape: Shape, size: int) -> int:
     return rounded_up(_runs(shape) * shape.items * size, 16)
 
 
-def heads_of_lines(shape: Shape, heads: Lane) -> int:
-    """Bytes of the heads of a warp's items: of all columns, or a list of words that they share, which may begin within a word."""
+def heads_of_lines(shape: Shape, heads: Lane, bits: bool) -> int:
+    """Bytes of the heads of a warp's items: of all columns; or of a list that they share, as bits, or in words of which the first
+    may begin before it.
+    """
     if heads.rows[-1]:
         return patch(shape, heads)
+    if bits:
+        return rounded_up(_runs(shape) * shape.items // 8, 16)
     return rounded_up(_runs(shape) * shape.items + 6, 16) if abs(heads.along) == 1 else 0
 
 

@@ -112,10 +112,8 @@ class Tiles(Choice):
         return not plan.reverse and self.shape.items in (8, 16, 32) and turned_alike
 
     def room(self, plan: Plan) -> Room:
-        apart = results_apart(plan, self.layout)
-        return room_of(
-            plan, self.layout, self.shape.lanes * self.shape.items, apart, len(plan.accumulators) > 3
-        )
+        apart, tight = results_apart(plan, self.layout), len(plan.accumulators) > 3
+        return room_of(plan, self.layout, self.shape.lanes * self.shape.items, apart, tight, self.bits)
 
     def mode(self, plan: Plan, x: Lane, read: bool) -> str:
         return (not read and _dense(self.layout, x, self.shape, read)) or super().mode(plan, x, read)

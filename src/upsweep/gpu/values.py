@@ -6,7 +6,8 @@ then cut off rather than reported.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from upsweep.engine import DTypeError, on_gpu
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import scratch, view
-from upsweep.gpu.launch import run, run_small
+from upsweep.gpu.launch import THREADS, run, run_small
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.view import View, c_strides
 from upsweep.host import heads as host_heads
@@ -23,9 +24,9 @@ from upsweep.operators import ops
 from upsweep.plan import Plan
 from upsweep.segments import SegmentError, Segments
 
-_BATCH = 8
-"""Items that a thread of flags.cu takes."""
-_BOOL, _INT64, _WORD = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint32)
+_BATCH, _SPAN = 8, 131072
+"""Items that a thread of flags.cu takes, and those whose bits a block writes."""
+_BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 
 
 def start(value: Any, dtype: np.dtype, like: Any) -> View:
@@ -61,11 +62,11 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> V
     """Flags of `shape`, or 1-D along the axis, that are non-zero where a segment starts; or an object that will write the 1-D
     ones down.
     """
-    place, n = view(like), shape[axis]
+    n = shape[axis]
     if not on_gpu(segments.values):
         # They are checked where they are.
         flags = host_heads(segments, shape, axis, None)
-        return uploaded(np.ascontiguousarray(flags), place)
+        return uploaded(np.ascontiguousarray(flags), view(like))
     values = view(segments.values)
     if segments.spelling in ("flags", "keys") and values.shape not in (shape, (n,)):
         raise SegmentError(
@@ -78,17 +79,19 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> V
     if segments.spelling == "keys":
         if len(values.shape) > 1:
             return _changes(values, axis)
-        return Marks(lambda: _changes(values, 0), lambda: _changes(values, 0, bits=True))
+        keys = _dense(values)
+        return Marks(keys, n, partial(_write_changes, keys.dtype, n), given=keys is values)
     if len(values.shape) != 1 or values.dtype.kind not in "iu":
         raise SegmentError(
             f"{segments.spelling} must be 1-D integers, got {values.dtype}, shape {values.shape}"
         )
     offsets = _offsets(values) if segments.spelling == "lengths" else _cast(values, _INT64, "offsets")
-    return Marks(lambda: _marks(offsets, n), lambda: _marks(offsets, n, bits=True))
+    write = partial(_write_starts, *offsets.shape, *offsets.strides, n)
+    return Marks(offsets, n, write, given=False)
 
 
 def _new(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
-    return scratch(like, int(np.prod(shape)) * dtype.itemsize).over_all(shape, dtype)
+    return scratch(like, prod(shape) * dtype.itemsize).over_all(shape, dtype)
 
 
 def _stream(x: View) -> int:
@@ -140,27 +143,34 @@ def _offsets(lengths: View) -> View:
     return ends
 
 
-def _unwritten(like: View, shape: tuple[int, ...], bits: bool) -> View:
-    """Memory for flags as bytes, or for the flags of a list as bits."""
-    return _new(like, (-(-shape[0] // 32),), _WORD) if bits else _new(like, shape, _BOOL)
+def _dense(x: View) -> View:
+    return x if x.strides == c_strides(x.shape, x.dtype.itemsize) else converted(x, x.dtype)
 
 
-def _marks(offsets: View, n: int, bits: bool = False) -> View:
-    made = _unwritten(offsets, (n,), bits)
-    (m,) = offsets.shape
-    with driver.on_device(made.device):
-        driver.fill_bytes(made.ptr, 0, made.shape[0] * made.dtype.itemsize, _stream(made))
-    numbers = [offsets.ptr, m, offsets.strides[0], made.ptr, n]
-    run_small("upsweep_mark_bits" if bits else "upsweep_mark", _INT64, made, numbers, -(-m // _BATCH))
-    return made
+def _write_starts(
+    m: int, stride: int, n: int, starts: int, at: int, bits: bool, stream: int, device: int
+) -> None:
+    """Marks for n items, of m places where segments start."""
+    numbers = [starts, m, stride, at, n]
+    if bits:
+        run_small("upsweep_mark_bits", _INT64, numbers, -(-n // _SPAN) * THREADS, stream, device)
+    else:
+        driver.fill_bytes(at, 0, n, stream)
+        run_small("upsweep_mark", _INT64, numbers, -(-m // _BATCH), stream, device)
 
 
-def _changes(keys: View, axis: int, bits: bool = False) -> View:
-    if keys.strides != c_strides(keys.shape, keys.dtype.itemsize):
-        keys = converted(keys, keys.dtype)
-    made = _unwritten(keys, keys.shape, bits)
-    inner, count = int(np.prod(keys.shape[axis + 1 :])), int(np.prod(keys.shape))
-    numbers = [keys.ptr, made.ptr, count, keys.shape[axis], inner]
+def _write_changes(key: np.dtype, n: int, keys: int, at: int, bits: bool, stream: int, device: int) -> None:
+    """Marks for n items, of their keys."""
     name = "upsweep_changes_bits" if bits else "upsweep_changes"
-    run_small(name, keys.dtype, made, numbers, -(-count // _BATCH))
+    run_small(name, key, [keys, at, n, n, 1], -(-n // _BATCH), stream, device)
+
+
+def _changes(keys: View, axis: int) -> View:
+    """Flags of keys that are as many as the items of all rows."""
+    keys = _dense(keys)
+    made = _new(keys, keys.shape, _BOOL)
+    count, inner = prod(keys.shape), prod(keys.shape[axis + 1 :])
+    numbers = [keys.ptr, made.ptr, count, keys.shape[axis], inner]
+    with driver.on_device(made.device):
+        run_small("upsweep_changes", keys.dtype, numbers, -(-count // _BATCH), _stream(made), made.device)
     return made

@@ -48,7 +48,7 @@ template <class T> struct Batches : Stretch<T> {
   }
   __device__ __forceinline__ void store() const {
     if constexpr (PAD == 0) Stretch<T>::store();
-    else each_padded([](const char* here, char* there) { store_streaming(there, *(const uint4*)here); });
+    else each_padded([](const char* here, char* there) { store_piece(there, *(const uint4*)here); });
   }
 };
 

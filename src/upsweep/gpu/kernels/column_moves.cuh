@@ -79,6 +79,7 @@ struct Mover {
       });
       if constexpr (HEADS_APART)  // in a reverse scan the heads of the first items lie outside
         HeadPatch::load(patch(k) + HEADS_AT, heads_of(p, at, j), p.heads_strides.along, p.n - j, columns, lane, j < p.heads_first);
+      else if constexpr (HEADS_BITS) BitList::load(patch(k) + HEADS_AT, p.heads, j, p.n, lane);
       else if constexpr (HEADS_LISTED) HeadList::load(patch(k) + HEADS_AT, heads_of(p, at, j), p.n - j, j < p.heads_first, lane);
     }
     commit_copies();

@@ -321,4 +321,21 @@ struct HeadList {
     return shared[((u64)low(from) & 3) + (HEADS_FLIP ? HEIGHT - 1 - i : i)] != 0;
   }
 };
-constexpr int WARP_BYTES = HEADS_AT + (HEADS_APART ? HeadPatch::BYTES : HEADS_LISTED ? HeadList::BYTES : 0);
+
+// The same list as bits, in words of 32, where a warp's items begin with a word.
+struct BitList {
+  static constexpr int BYTES = (HEIGHT / 8 + 15) / 16 * 16;
+
+  // Copies the words of these heads from item j on, of `n` in all.
+  static __device__ __forceinline__ void load(char* shared, const char* heads, i64 j, i64 n, int lane) {
+#pragma unroll
+    for (int c = lane; c < HEIGHT / 32; c += 32)
+      if (j + 32 * c < n) copy_async<4>(shared + 4 * c, heads + j / 8 + 4 * c);
+  }
+  // The heads of a run.
+  static __device__ __forceinline__ u32 of_run(const char* shared, int run) {
+    return ((const typename bits_of<ITEMS == 32 ? 4 : ITEMS == 16 ? 2 : 1>::type*)shared)[run];
+  }
+};
+constexpr int HEADS_BYTES = HEADS_APART ? HeadPatch::BYTES : HEADS_BITS ? BitList::BYTES : HEADS_LISTED ? HeadList::BYTES : 0;
+constexpr int WARP_BYTES = HEADS_AT + HEADS_BYTES;

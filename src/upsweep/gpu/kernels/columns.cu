@@ -40,6 +40,8 @@ struct Worker : Mover {
         if constexpr (HEADS_PITCH) from += HeadPatch::origin(heads_of(p, at, first(at)), p.heads_strides.along);
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) bits |= (from[i * HeadPatch::LINE] != 0 ? 1u : 0u) << i;
+      } else if constexpr (HEADS_BITS) {
+        bits = BitList::of_run(patch(k) + HEADS_AT, run(strip));
       } else {  // one list for all columns
 #pragma unroll
         for (int s = 0; s < SUBS; s++) {

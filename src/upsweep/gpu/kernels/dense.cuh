@@ -94,13 +94,13 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
     }
   }
 
-  __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {
+  template <bool STREAMED> __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {
     Stretch s = stretch(r, j);
     if (!__shfl_sync(0xffffffffu, exists, 0)) return;
 #pragma unroll
     for (int c = lane; c < MOST; c += 32) {
       int at = 16 * c - s.shift;
-      if (at >= 0 && at + 16 <= s.bytes) store_streaming(s.low + at, *(const uint4*)piece(c));
+      if (at >= 0 && at + 16 <= s.bytes) store_piece<STREAMED>(s.low + at, *(const uint4*)piece(c));
     }
     if (HOW == EVEN) return;
     each_end<SIZE, 32>(lane, s.shift, 0, s.bytes, [&](int at) { *(T*)(s.low + at) = *(const T*)item(s.shift + at); });
@@ -169,12 +169,12 @@ template <class T, int LANES, int N> struct PlacedSlab : Slab<T, SHIFTED, false,
 #pragma unroll
     for (int c = 0; c < N / 16; c++) *(uint4*)piece(lane * N / 16 + c) = four(in + 4 * c);
   }
-  __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {
+  template <bool STREAMED> __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {
     if (!exists) return;
     const Stretch s = stretch(r, j);
 #pragma unroll
     for (int c = lane; c < Base::PIECES; c += LANES)
-      if (16 * c >= s.from && 16 * c + 16 <= s.to) store_streaming(s.low + 16 * c, *(const uint4*)piece(c));
+      if (16 * c >= s.from && 16 * c + 16 <= s.to) store_piece<STREAMED>(s.low + 16 * c, *(const uint4*)piece(c));
     each_end<1, LANES>(lane, 0, s.from, s.to, [&](int at) { s.low[at] = *Base::item(at); });
   }
 };

@@ -178,7 +178,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     }
   }
 
-  __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {
+  template <bool STREAMED> __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {
     if (!exists) return;
     if constexpr (MODE == STRIDED) {
 #pragma unroll 4
@@ -194,12 +194,12 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       if (whole) {
 #pragma unroll
         for (int c = lane; c < PIECES; c += LANES)
-          if (shift == 0 || c > 0) store_streaming(a - shift + 16 * c, shifted_piece(c, shift));
+          if (shift == 0 || c > 0) store_piece<STREAMED>(a - shift + 16 * c, shifted_piece(c, shift));
       } else {
 #pragma unroll 1
         for (int c = lane; c < PIECES + SLACK; c += LANES) {
           int at = 16 * c - shift;
-          if (at >= from && at + 16 <= to) store_streaming(a - shift + 16 * c, shifted_piece(c, shift));
+          if (at >= from && at + 16 <= to) store_piece<STREAMED>(a - shift + 16 * c, shifted_piece(c, shift));
         }
       }
       if (shift || !whole) each_end<SIZE, LANES>(lane, shift, from, to, [&](int at) { *(T*)(a + at) = *(const T*)item(at); });

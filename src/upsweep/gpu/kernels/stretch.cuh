@@ -17,7 +17,7 @@ template <class T> struct Stretch {
     each_piece([&](int at) { copy_piece_async(shared_address(shared + shift() + at), from + at, min(bytes - at, 16)); });
   }
   __device__ __forceinline__ void store() const {
-    each_piece([&](int at) { if (at >= 0 && at + 16 <= bytes) store_streaming(from + at, *(const uint4*)(shared + shift() + at)); });
+    each_piece([&](int at) { if (at >= 0 && at + 16 <= bytes) store_piece(from + at, *(const uint4*)(shared + shift() + at)); });
     each_end<sizeof(T), THREADS>(threadIdx.x, shift(), 0, bytes, [&](int at) { *(T*)(from + at) = *(const T*)(shared + shift() + at); });
   }
 };

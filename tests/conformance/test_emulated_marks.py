@@ -1,0 +1,60 @@
+"""Where segments start, as the kernels of flags.cu write it down, beside NumPy's. No GPU is needed."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import upsweep as up
+from upsweep.gpu.marks import Marks
+from upsweep.gpu.values import heads
+
+SPAN = 131072
+"""Items whose bits a block writes."""
+STARTS = {
+    "some": (1000, [0, 3, 31, 32, 33, 999, 1000]),
+    "empty segments": (100, [0, 0, 0, 5, 5, 64, 64, 100, 100]),
+    "one": (70_000, [0, 70_000]),
+    "no item has any": (40, []),
+    "two blocks": (SPAN + 33, [0, SPAN - 1, SPAN, SPAN + 32, SPAN + 33]),
+    "whole blocks": (2 * SPAN, [*range(0, 2 * SPAN, 37), 2 * SPAN]),
+    "more than a block asks for at once": (6000, [*range(0, 6000, 2), *[6000] * 3]),
+    "behind the end": (64, [0, 32, 64, 65, 1000]),
+    "falling": (300, [0, 250, 100, 200, -5, 300]),
+}
+
+
+def listed(marks, bits):
+    """The list of marks, an item each."""
+    assert isinstance(marks, Marks)
+    made = marks.written(bits)
+    held = np.frombuffer((ctypes.c_uint8 * marks.nbytes(bits)).from_address(made.ptr), np.uint8)
+    return np.unpackbits(held, bitorder="little") if bits else held != 0
+
+
+@pytest.mark.parametrize("bits", [False, True], ids=["bytes", "bits"])
+@pytest.mark.parametrize("starts", STARTS)
+def test_places_where_segments_start(emulated, starts, bits):
+    n, at = STARTS[starts]
+    offsets = np.array(at, np.int64)
+    got = listed(
+        heads(up.segments.offsets(emulated.value(offsets)), (n,), 0, emulated.value(np.zeros(n))), bits
+    )
+    want = np.zeros(len(got), bool)
+    want[offsets[(offsets >= 0) & (offsets < n)]] = True
+    if starts == "falling":
+        # These are no offsets. Nothing else is written.
+        assert not (got & ~want).any()
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("bits", [False, True], ids=["bytes", "bits"])
+@pytest.mark.parametrize("n", [1, 31, 32, 2048, 5001])
+def test_changes_of_keys(emulated, n, bits):
+    keys = np.random.default_rng(n).integers(0, 3, n, np.int32)
+    got = listed(heads(up.segments.keys(emulated.value(keys)), (n,), 0, emulated.value(np.zeros(n))), bits)
+    assert not got[n:].any()
+    np.testing.assert_array_equal(got[1:n], keys[1:] != keys[:-1])
