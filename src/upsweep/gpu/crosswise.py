@@ -3,23 +3,108 @@ Tiles of columns are rectangles of both, so that lines come and go whole, and ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from math import prod
+from typing import Any
 
-from upsweep.gpu import bytewise
+from upsweep.gpu import bytewise, params
+from upsweep.gpu.choice import Choice
 from upsweep.gpu.columns import Columns
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip, Shape
-from upsweep.gpu.shapes.crosswise import CROSSED_LEAST, for_crossed
+from upsweep.gpu.shapes.crosswise import CROSSED_LEAST, for_crossed, for_walked
+from upsweep.gpu.sharing import item_of
+from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
 
-def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Columns] | None:
+class Walked(Choice):
+    """A block walks a rectangle of columns down the axis. Inputs lie along its one side, results along the other."""
+
+    kernel = "crosswise"
+
+    @property
+    def meets(self) -> bool:
+        return False
+
+    @property
+    def across(self) -> bool:
+        return True
+
+    @property
+    def size(self) -> int:
+        """Bytes of an item of the inputs."""
+        return self.layout.moving()[0].size
+
+    @property
+    def high(self) -> int:
+        """Lines of a lane: its results are words at least."""
+        return max(1, 4 // min(x.size for x in self.layout.stores))
+
+    @property
+    def tile(self) -> int:
+        return self.shape.items
+
+    @property
+    def width(self) -> int:
+        return 16 * self.threads // (self.size * self.shape.cross)
+
+    @property
+    def column_groups(self) -> int:
+        return -(-self.columns // self.width)
+
+    def grid(self, resident: Callable[[], int]) -> int:
+        return self.rows * self.column_groups
+
+    def shared_bytes(self, plan: Plan) -> int:
+        """Of the stages, and of a counter of block sums for each column, two items a level."""
+        counter = 2 * self.tiles.bit_length() * item_of(plan)[0] * self.width * self.shape.cross
+        return self.shape.stages * self._stage() + counter
+
+    def _stage(self) -> int:
+        return len(self.layout.moving()) * self.shape.items * 16 * self.threads
+
+    def spec(self, plan: Plan) -> str:
+        layout, shape = self.layout, self.shape
+        numbers = {
+            "DIMS": len(layout.dims) - 1, "ITEMS": shape.items, "THREADS": self.threads, "BLOCKS": shape.blocks,
+            "CROSS": shape.cross, "SIDE": self.width, "HIGH": self.high, "VECTOR": 16 // (self.size * self.high),
+            "STAGES": shape.stages, "STAGE_BYTES": self._stage(),
+        }  # fmt: skip
+        inputs, place = [], 0
+        for x in layout.loads:
+            inputs.append({"at": place, "grain": self._grain_read(x)})
+            place += 0 if x.still else shape.items * 16 * self.threads
+        outputs = [
+            {"split": d.itemsize // x.size, "grain": self._grain_written(x, d.itemsize // x.size)}
+            for x, d in zip(layout.stores, params.stored(plan))
+        ]
+        return declared(plan, layout, numbers, {}, inputs, outputs)
+
+    def _grain_read(self, x: Lane) -> int:
+        if x.still:
+            return x.grain(x.size)
+        *rows, lines, _ = x.rows
+        return replace(x, rows=(*rows, lines // self.shape.cross)).grain(
+            self.width * x.size, self.columns * x.size
+        )
+
+    def _grain_written(self, x: Lane, split: int) -> int:
+        *rows, _, column = x.rows
+        return replace(x, rows=(*rows, column // split)).grain(self.high * x.size, self.crosswise * x.size)
+
+
+def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None:
     """Tiles whose columns are a rectangle, and the plan that they are made for; None where arrays lie otherwise, or where these
     do not fit."""
     seen = _crossed(plan, layout)
     if seen is None:
         return None
     made_for, layout = bytewise.crossed(plan, seen)
+    walked = _walked(made_for, layout, chip)
+    if walked is not None:
+        return made_for, walked
     *_, rows, columns = layout.dims
     sizes = [x.size for x in (*seen.moving(), *seen.stores)]
     # Bytes one by one would come in pieces of 16, which nobody has timed.
@@ -61,6 +146,21 @@ def _lies(x: Lane) -> bool:
     """Whether neighbours of an array lie along one of the two dimensions, and columns apart."""
     near = x.rows[-1] == x.size or (x.rows[-2] == x.size and x.rows[-1] != 0)
     return near and abs(x.along) != x.size and x.grain() >= x.size
+
+
+def _walked(plan: Plan, layout: Layout, chip: Chip) -> Walked | None:
+    """Rectangles of columns that blocks walk; None where these would be too few, or arrays lie otherwise."""
+    moving, stores = layout.moving(), layout.stores
+    along = all(x.rows[-1] == x.size for x in moving) and len({x.size for x in moving}) == 1
+    if plan.segmented or not along or any(x.rows[-1] == x.size for x in stores):
+        return None
+    *rows, lines, columns = layout.dims
+    parts = len(moving) + len(plan.accumulators)
+    for shape in for_walked(prod(rows), lines, columns, moving[0].size, min(x.size for x in stores), parts):
+        made = Walked(shape, _grouped(layout, shape), columns, crosswise=lines, chip=chip)
+        if shape.blocks * (made.shared_bytes(plan) + 1024) <= chip.shared and min(map(made._grain_read, made.layout.moving())) >= min(4, made.size):
+            return made
+    return None
 
 
 def _grouped(layout: Layout, shape: Shape) -> Layout:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from upsweep.gpu.shapes import FEW, WARPS, Shape, power_of_two
+from upsweep.gpu.shapes.walks import MULTIPROCESSORS
 
 CROSSED = {1: (256, 32, 8), 2: (256, 16, 16), 4: (256, 16, 8), 8: (128, 8, 8), 16: (128, 8, 8)}
 """Columns of a tile where these are a rectangle, its lines, and the items of a lane, by the bytes of the widest item, of words of
@@ -28,3 +29,30 @@ def for_crossed(n: int, columns: int, lines: int, size: int) -> Iterator[Shape]:
         warps = min(most_warps, power_of_two(-(-n // high)))
         for apart in (False, True):
             yield Shape(high, warps, 1, vector=side * cross // 32, apart=apart, cross=cross)
+
+
+WALKED = {1: 64, 2: 32, 4: 32, 8: 16, 16: 16}
+"""Lines of a rectangle that a block walks, by the bytes of the smallest result."""
+
+WALKED_LEAST = 96
+"""The least rectangles that are walked."""
+
+WALKED_STAGES = 6
+"""The most stages."""
+
+
+def for_walked(rows: int, lines: int, columns: int, size: int, least: int, parts: int) -> Iterator[Shape]:
+    """Rectangles of columns that blocks of four warps walk: the best first that fits. `least`: the bytes of the smallest result;
+    `parts`: inputs and components of an item."""
+    high = max(1, 4 // least)
+    vector = 16 // (size * high)
+    cross = max(8 * high, min(WALKED[least], power_of_two(lines)))
+    side = max(16 // size, min(2048 // (size * cross), power_of_two(columns)))
+    count = rows * -(-lines // cross) * -(-columns // side)
+    warps = cross * side * size // 512
+    if vector * size < 4 or warps == 0 or count * warps < 4 * WALKED_LEAST:
+        return
+    items = 8 if parts <= 4 else 4
+    for blocks in (2, 1) if count * warps > 4 * MULTIPROCESSORS else (1,):
+        for stages in range(WALKED_STAGES, 2, -1):
+            yield Shape(items, warps, blocks, vector=vector, stages=stages, cross=cross)
