@@ -13,7 +13,7 @@ from upsweep.gpu.choice import Choice
 from upsweep.gpu.columns import Columns
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip, Shape
-from upsweep.gpu.shapes.crosswise import CROSSED_LEAST, for_crossed, for_walked
+from upsweep.gpu.shapes.crosswise import CROSSED_LEAST, REDUCED_LEAST, for_crossed, for_walked
 from upsweep.gpu.sharing import item_of
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
@@ -39,8 +39,8 @@ class Walked(Choice):
 
     @property
     def high(self) -> int:
-        """Lines of a lane: its results are words at least."""
-        return max(1, 4 // min(x.size for x in self.layout.stores))
+        """Lines of a lane."""
+        return 16 // (self.size * self.shape.vector)
 
     @property
     def tile(self) -> int:
@@ -69,17 +69,15 @@ class Walked(Choice):
         layout, shape = self.layout, self.shape
         numbers = {
             "DIMS": len(layout.dims) - 1, "ITEMS": shape.items, "THREADS": self.threads, "BLOCKS": shape.blocks,
-            "CROSS": shape.cross, "SIDE": self.width, "HIGH": self.high, "VECTOR": 16 // (self.size * self.high),
+            "CROSS": shape.cross, "SIDE": self.width, "HIGH": self.high, "VECTOR": shape.vector,
             "STAGES": shape.stages, "STAGE_BYTES": self._stage(),
         }  # fmt: skip
         inputs, place = [], 0
         for x in layout.loads:
             inputs.append({"at": place, "grain": self._grain_read(x)})
             place += 0 if x.still else shape.items * 16 * self.threads
-        outputs = [
-            {"split": d.itemsize // x.size, "grain": self._grain_written(x, d.itemsize // x.size)}
-            for x, d in zip(layout.stores, params.stored(plan))
-        ]
+        split = params.stored(plan)[0].itemsize // layout.stores[0].size
+        outputs = [{"split": split, "grain": self._grain_written(plan, x, split)} for x in layout.stores]
         return declared(plan, layout, numbers, {}, inputs, outputs)
 
     def _grain_read(self, x: Lane) -> int:
@@ -90,14 +88,19 @@ class Walked(Choice):
             self.width * x.size, self.columns * x.size
         )
 
-    def _grain_written(self, x: Lane, split: int) -> int:
-        *rows, _, column = x.rows
+    def _grain_written(self, plan: Plan, x: Lane, split: int) -> int:
+        *rows, lines, column = x.rows
+        if plan.reduce:
+            return replace(x, rows=(*rows, lines // self.shape.cross, column)).grain(x.size)
         return replace(x, rows=(*rows, column // split)).grain(self.high * x.size, self.crosswise * x.size)
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None:
     """Tiles whose columns are a rectangle, and the plan that they are made for; None where arrays lie otherwise, or where these
     do not fit."""
+    if plan.reduce:
+        reduced = _walked(plan, layout, chip) if len(layout.dims) > 1 and layout.n >= REDUCED_LEAST else None
+        return reduced and (plan, reduced)
     seen = _crossed(plan, layout)
     if seen is None:
         return None
@@ -123,7 +126,7 @@ def _crossed(plan: Plan, layout: Layout) -> Layout | None:
     """The layout with the dimension of the results' neighbours before the innermost, that of the inputs'; None where these are
     not two dimensions beside the axis, or where some array lies otherwise."""
     moving, dims = layout.moving(), range(len(layout.dims))
-    if plan.reduce or plan.order != "tree" or plan.ahead is not None or not layout.stores:
+    if plan.order != "tree" or plan.ahead is not None or not layout.stores:
         return None
 
     def nears(x: Lane) -> list[int]:
@@ -152,13 +155,17 @@ def _walked(plan: Plan, layout: Layout, chip: Chip) -> Walked | None:
     """Rectangles of columns that blocks walk; None where these would be too few, or arrays lie otherwise."""
     moving, stores = layout.moving(), layout.stores
     along = all(x.rows[-1] == x.size for x in moving) and len({x.size for x in moving}) == 1
-    if plan.segmented or not along or any(x.rows[-1] == x.size for x in stores):
+    across = plan.reduce or all(x.rows[-1] != x.size for x in stores)
+    told = all(x.told for x in layout.loads if x.still)
+    if plan.segmented or plan.order != "tree" or plan.ahead is not None or not (along and across and told):
         return None
     *rows, lines, columns = layout.dims
     parts = len(moving) + len(plan.accumulators)
-    for shape in for_walked(prod(rows), lines, columns, moving[0].size, min(x.size for x in stores), parts):
+    least = 4 if plan.reduce else min(x.size for x in stores)
+    for shape in for_walked(prod(rows), lines, columns, moving[0].size, least, parts, plan.reduce):
         made = Walked(shape, _grouped(layout, shape), columns, crosswise=lines, chip=chip)
-        if shape.blocks * (made.shared_bytes(plan) + 1024) <= chip.shared and min(map(made._grain_read, made.layout.moving())) >= min(4, made.size):
+        even = min(map(made._grain_read, made.layout.moving())) >= 4
+        if even and shape.blocks * (made.shared_bytes(plan) + 1024) <= chip.shared:
             return made
     return None
 

@@ -39,7 +39,7 @@ template <class T> __device__ __forceinline__ void store_global(char* to, const 
 template <class T, int GRAIN> struct Square {
   static constexpr int SIZE = sizeof(T), LINE = SIDE * SIZE, TURNS = LINE < 128 ? LINE / 16 : 8, BYTES = CROSS * LINE;
   static constexpr int PER_LINE = LINE / GRAIN, SETS = 16 / GRAIN, AT_ONCE = THREADS / PER_LINE;
-  static_assert(BYTES == 16 * THREADS && ABREAST % 8 == 0, "crosswise.py counts otherwise");
+  static_assert(BYTES == 16 * THREADS && AT_ONCE > 0 && ABREAST % 8 == 0, "crosswise.py counts otherwise");
   static __device__ __forceinline__ int place(int line, int byte) {
     return (line % HIGH * ABREAST + line / HIGH) * LINE + (byte ^ (line / HIGH * TURNS / 8 % TURNS) << 4);
   }
@@ -193,13 +193,15 @@ struct Walker {
       char*& to = out[O][v * SPLIT + b];
 #pragma unroll
       for (int g = 0; g < PIECES; g++)
-        if (exists && seat.line + g * GRAIN / SIZE < lines) store_global(to + g * GRAIN, line.piece[b][g]);
+        if (exists && (g == 0 || seat.line + g * GRAIN / SIZE < lines)) store_global(to + g * GRAIN, line.piece[b][g]);
       to = stepped(to, p.out_strides[O].along);
     }
   }
   __device__ __forceinline__ void finish(u32 t, const Read<0>& items, const Item (&x)[COUNT][ITEMS]) {
     const i64 j = (i64)t * ITEMS;
-    const int exist = (int)min(p.n - j, (i64)ITEMS);
+    int exist[VECTOR];
+#pragma unroll
+    for (int v = 0; v < VECTOR; v++) exist[v] = seat.line < lines && seat.column + v < columns ? (int)min(p.n - j, (i64)ITEMS) : 0;
     Indices index(p, j);
 #pragma unroll
     for (int i = 0; i < ITEMS; i++)
@@ -208,8 +210,22 @@ struct Walker {
         Result y[HIGH];
 #pragma unroll
         for (int h = 0; h < HIGH; h++) y[h] = Finish()(x[v * HIGH + h][i], READS_AGAIN ? given(items, i, v * HIGH + h) : Given{}, index[i]);
-        each<OUTPUTS>([&](auto o) { store<o.value>(v, y, i < exist && seat.column + v < columns); });
+        each<OUTPUTS>([&](auto o) { store<o.value>(v, y, i < exist[v]); });
       }
+  }
+
+  // Of a reduction, the prefixes of the last item.
+  __device__ __forceinline__ void finish_last(int last, const Item (&x)[COUNT][ITEMS]) const {
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++)
+      if (i == last)
+#pragma unroll
+        for (int v = 0; v < VECTOR; v++)
+          if (seat.line < lines && seat.column + v < columns)
+            each<OUTPUTS>([&](auto o) {
+              typedef typename Output<o.value>::Store Store;
+              store_item<Store, REDUCE ? Output<o.value>::grain : 1>(out[o.value][v], convert<Store>(get<o.value>(Finish()(x[v][i], {}, 0))));
+            });
   }
 
   template <bool FIRST> __device__ __forceinline__ void walk(u32 t) {
@@ -221,12 +237,13 @@ struct Walker {
     Item x[COUNT][ITEMS], next[COUNT];
     sweep(t, items, x);
     count(t, x, next);
+    if (!REDUCE || t + 1 == p.tiles)
 #pragma unroll
-    for (int k = 0; k < COUNT; k++) {
-      results(x[k], 0, 0, Prefix{before[k], INITIAL || !FIRST}, next[k], before[k]);
-      before[k] = next[k];
-    }
-    finish(t, items, x);
+      for (int k = 0; k < COUNT; k++) results(x[k], 0, 0, Prefix{before[k], INITIAL || !FIRST}, next[k], before[k]);
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) before[k] = next[k];
+    if constexpr (!REDUCE) finish(t, items, x);
+    else if (t + 1 == p.tiles) finish_last((int)(p.n - 1 - (i64)t * ITEMS), x);
   }
   __device__ __forceinline__ void run() {
 #pragma unroll 1

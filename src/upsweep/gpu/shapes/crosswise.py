@@ -37,16 +37,19 @@ WALKED = {1: 64, 2: 32, 4: 32, 8: 16, 16: 16}
 WALKED_LEAST = 96
 """The least rectangles that are walked."""
 
+REDUCED_LEAST = 128
+"""The least items of an axis that is reduced so."""
+
 WALKED_STAGES = 6
 """The most stages."""
 
 
-def for_walked(rows: int, lines: int, columns: int, size: int, least: int, parts: int) -> Iterator[Shape]:
+def for_walked(rows: int, lines: int, columns: int, size: int, least: int, parts: int, reduce: bool) -> Iterator[Shape]:
     """Rectangles of columns that blocks of four warps walk: the best first that fits. `least`: the bytes of the smallest result;
     `parts`: inputs and components of an item."""
     high = max(1, 4 // least)
     vector = 16 // (size * high)
-    cross = max(8 * high, min(WALKED[least], power_of_two(lines)))
+    cross = max(8 * high, min(8 if reduce else WALKED[least], power_of_two(lines)))
     side = max(16 // size, min(2048 // (size * cross), power_of_two(columns)))
     count = rows * -(-lines // cross) * -(-columns // side)
     warps = cross * side * size // 512
