@@ -38,9 +38,9 @@ class Walked(Choice):
         return self.layout.moving()[0].size
 
     @property
-    def high(self) -> int:
-        """Lines of a lane."""
-        return 16 // (self.size * self.shape.vector)
+    def piece(self) -> int:
+        """Bytes of a lane of an item of an input."""
+        return self.size * self.shape.vector * self.shape.strips
 
     @property
     def tile(self) -> int:
@@ -48,7 +48,7 @@ class Walked(Choice):
 
     @property
     def width(self) -> int:
-        return 16 * self.threads // (self.size * self.shape.cross)
+        return self.piece * self.threads // (self.size * self.shape.cross)
 
     @property
     def column_groups(self) -> int:
@@ -63,19 +63,19 @@ class Walked(Choice):
         return self.shape.stages * self._stage() + counter
 
     def _stage(self) -> int:
-        return len(self.layout.moving()) * self.shape.items * 16 * self.threads
+        return len(self.layout.moving()) * self.shape.items * self.piece * self.threads
 
     def spec(self, plan: Plan) -> str:
         layout, shape = self.layout, self.shape
         numbers = {
             "DIMS": len(layout.dims) - 1, "ITEMS": shape.items, "THREADS": self.threads, "BLOCKS": shape.blocks,
-            "CROSS": shape.cross, "SIDE": self.width, "HIGH": self.high, "VECTOR": shape.vector,
+            "CROSS": shape.cross, "SIDE": self.width, "HIGH": shape.strips, "VECTOR": shape.vector,
             "STAGES": shape.stages, "STAGE_BYTES": self._stage(),
         }  # fmt: skip
         inputs, place = [], 0
         for x in layout.loads:
             inputs.append({"at": place, "grain": self._grain_read(x)})
-            place += 0 if x.still else shape.items * 16 * self.threads
+            place += 0 if x.still else shape.items * self.piece * self.threads
         split = params.stored(plan)[0].itemsize // layout.stores[0].size
         outputs = [{"split": split, "grain": self._grain_written(plan, x, split)} for x in layout.stores]
         return declared(plan, layout, numbers, {}, inputs, outputs)
@@ -92,7 +92,7 @@ class Walked(Choice):
         *rows, lines, column = x.rows
         if plan.reduce:
             return replace(x, rows=(*rows, lines // self.shape.cross, column)).grain(x.size)
-        return replace(x, rows=(*rows, column // split)).grain(self.high * x.size, self.crosswise * x.size)
+        return replace(x, rows=(*rows, column // split)).grain(self.shape.strips * x.size, self.crosswise * x.size)
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None:
@@ -161,7 +161,7 @@ def _walked(plan: Plan, layout: Layout, chip: Chip) -> Walked | None:
         return None
     *rows, lines, columns = layout.dims
     parts = len(moving) + len(plan.accumulators)
-    least = 4 if plan.reduce else min(x.size for x in stores)
+    least = min(x.size for x in stores)
     for shape in for_walked(prod(rows), lines, columns, moving[0].size, least, parts, plan.reduce):
         made = Walked(shape, _grouped(layout, shape), columns, crosswise=lines, chip=chip)
         even = min(map(made._grain_read, made.layout.moving())) >= 4

@@ -47,7 +47,7 @@ WALKED_STAGES = 6
 def for_walked(rows: int, lines: int, columns: int, size: int, least: int, parts: int, reduce: bool) -> Iterator[Shape]:
     """Rectangles of columns that blocks of four warps walk: the best first that fits. `least`: the bytes of the smallest result;
     `parts`: inputs and components of an item."""
-    high = max(1, 4 // least)
+    high = 1 if reduce else max(1, 4 // least)
     vector = 16 // (size * high)
     cross = max(8 * high, min(8 if reduce else WALKED[least], power_of_two(lines)))
     side = max(16 // size, min(2048 // (size * cross), power_of_two(columns)))
@@ -58,4 +58,4 @@ def for_walked(rows: int, lines: int, columns: int, size: int, least: int, parts
     items = 8 if parts <= 4 else 4
     for blocks in (2, 1) if count * warps > 4 * MULTIPROCESSORS else (1,):
         for stages in range(WALKED_STAGES, 2, -1):
-            yield Shape(items, warps, blocks, vector=vector, stages=stages, cross=cross)
+            yield Shape(items, warps, blocks, vector=vector, strips=high, stages=stages, cross=cross)
