@@ -59,7 +59,8 @@ class Walked(Choice):
 
     def shared_bytes(self, plan: Plan) -> int:
         """Of the stages, and of a counter of block sums for each column, two items a level."""
-        counter = 2 * self.tiles.bit_length() * item_of(plan)[0] * self.width * self.shape.cross
+        levels = self.tiles.bit_length() if plan.order == "tree" else 0
+        counter = 2 * levels * item_of(plan)[0] * self.width * self.shape.cross
         return self.shape.stages * self._stage() + counter
 
     def _stage(self) -> int:
@@ -78,7 +79,8 @@ class Walked(Choice):
             place += 0 if x.still else shape.items * self.piece * self.threads
         split = params.stored(plan)[0].itemsize // layout.stores[0].size
         outputs = [{"split": split, "grain": self._grain_written(plan, x, split)} for x in layout.stores]
-        return declared(plan, layout, numbers, {}, inputs, outputs)
+        truths = {"SEQUENTIAL": plan.order == "sequential"}
+        return declared(plan, layout, numbers, truths, inputs, outputs)
 
     def _grain_read(self, x: Lane) -> int:
         if x.still:
@@ -111,7 +113,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None
     *_, rows, columns = layout.dims
     sizes = [x.size for x in (*seen.moving(), *seen.stores)]
     # Bytes one by one would come in pieces of 16, which nobody has timed.
-    if made_for is plan and min(sizes) == 1:
+    if plan.order != "tree" or (made_for is plan and min(sizes) == 1):
         return None
     size = max(sizes)
     for shape in for_crossed(layout.n, columns, rows, size):
@@ -126,7 +128,7 @@ def _crossed(plan: Plan, layout: Layout) -> Layout | None:
     """The layout with the dimension of the results' neighbours before the innermost, that of the inputs'; None where these are
     not two dimensions beside the axis, or where some array lies otherwise."""
     moving, dims = layout.moving(), range(len(layout.dims))
-    if plan.order != "tree" or plan.ahead is not None or not layout.stores:
+    if plan.ahead is not None or not layout.stores:
         return None
 
     def nears(x: Lane) -> list[int]:
@@ -157,7 +159,7 @@ def _walked(plan: Plan, layout: Layout, chip: Chip) -> Walked | None:
     along = all(x.rows[-1] == x.size for x in moving) and len({x.size for x in moving}) == 1
     across = plan.reduce or all(x.rows[-1] != x.size for x in stores)
     told = all(x.told for x in layout.loads if x.still)
-    if plan.segmented or plan.order != "tree" or plan.ahead is not None or not (along and across and told):
+    if plan.segmented or plan.ahead is not None or not (along and across and told):
         return None
     *rows, lines, columns = layout.dims
     parts = len(moving) + len(plan.accumulators)

@@ -151,16 +151,13 @@ struct Walker {
     return x;
   }
 
-  // The items of all columns, swept up.
-  __device__ __forceinline__ void sweep(u32 t, const Read<0>& items, Item (&x)[COUNT][ITEMS]) const {
+  // The items of all columns.
+  __device__ __forceinline__ void map(u32 t, const Read<0>& items, Item (&x)[COUNT][ITEMS]) const {
     Indices index(p, (i64)t * ITEMS);
 #pragma unroll
-    for (int k = 0; k < COUNT; k++) {
+    for (int k = 0; k < COUNT; k++)
 #pragma unroll
       for (int i = 0; i < ITEMS; i++) x[k][i] = Map()(given(items, i, k), index[i]);
-      u32 none = 0;
-      up_sweep(x[k], none);
-    }
   }
   // From the prefixes of tile t to those behind it. It completes as many blocks as t ends with ones.
   __device__ __forceinline__ void count(u32 t, const Item (&x)[COUNT][ITEMS], Item (&next)[COUNT]) const {
@@ -231,20 +228,39 @@ struct Walker {
             });
   }
 
+  // From the items of a tile to its prefixes.
+  template <bool FIRST> __device__ __forceinline__ void scan(u32 t, Item (&x)[COUNT][ITEMS]) {
+    constexpr bool SOME = INITIAL || !FIRST;
+    if constexpr (SEQUENTIAL) {
+#pragma unroll
+      for (int k = 0; k < COUNT; k++) {
+        Prefix state = {before[k], SOME};
+        results_in_order(x[k], 0, state, before[k]);
+        before[k] = state.value;
+      }
+      return;
+    }
+    u32 none = 0;
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) up_sweep(x[k], none);
+    Item next[COUNT];
+    count(t, x, next);
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+      if (!REDUCE || t + 1 == p.tiles) results(x[k], 0, 0, Prefix{before[k], SOME}, next[k], before[k]);
+      before[k] = next[k];
+    }
+  }
+
   template <bool FIRST> __device__ __forceinline__ void walk(u32 t) {
     wait_copies<STAGES - 2>();
     __syncthreads();  // tile t has landed, and all lanes have read the one before it, whose stage is free
     Read<0> items;
     read(t, items);
     load(t + STAGES - 1);
-    Item x[COUNT][ITEMS], next[COUNT];
-    sweep(t, items, x);
-    count(t, x, next);
-    if (!REDUCE || t + 1 == p.tiles)
-#pragma unroll
-      for (int k = 0; k < COUNT; k++) results(x[k], 0, 0, Prefix{before[k], INITIAL || !FIRST}, next[k], before[k]);
-#pragma unroll
-    for (int k = 0; k < COUNT; k++) before[k] = next[k];
+    Item x[COUNT][ITEMS];
+    map(t, items, x);
+    scan<FIRST>(t, x);
     if constexpr (!REDUCE) finish(t, items, x);
     else if (t + 1 == p.tiles) finish_last((int)(p.n - 1 - (i64)t * ITEMS), x);
   }
