@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 from upsweep.gpu import bytewise, params
@@ -13,7 +12,7 @@ from upsweep.gpu.choice import Choice
 from upsweep.gpu.columns import Columns
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip, Shape
-from upsweep.gpu.shapes.crosswise import CROSSED_LEAST, REDUCED_LEAST, for_crossed, for_walked
+from upsweep.gpu.shapes.crosswise import CROSSED_LEAST, for_crossed, for_walked
 from upsweep.gpu.sharing import item_of
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
@@ -38,17 +37,12 @@ class Walked(Choice):
         return self.layout.moving()[0].size
 
     @property
-    def piece(self) -> int:
-        """Bytes of a lane of an item of an input."""
-        return self.size * self.shape.vector * self.shape.strips
-
-    @property
     def tile(self) -> int:
         return self.shape.items
 
     @property
     def width(self) -> int:
-        return self.piece * self.threads // (self.size * self.shape.cross)
+        return 16 * self.threads // (self.size * self.shape.cross)
 
     @property
     def column_groups(self) -> int:
@@ -64,7 +58,7 @@ class Walked(Choice):
         return self.shape.stages * self._stage() + counter
 
     def _stage(self) -> int:
-        return len(self.layout.moving()) * self.shape.items * self.piece * self.threads
+        return len(self.layout.moving()) * self.shape.items * 16 * self.threads
 
     def spec(self, plan: Plan) -> str:
         layout, shape = self.layout, self.shape
@@ -76,7 +70,7 @@ class Walked(Choice):
         inputs, place = [], 0
         for x in layout.loads:
             inputs.append({"at": place, "grain": self._grain_read(x)})
-            place += 0 if x.still else shape.items * self.piece * self.threads
+            place += 0 if x.still else shape.items * 16 * self.threads
         split = params.stored(plan)[0].itemsize // layout.stores[0].size
         outputs = [{"split": split, "grain": self._grain_written(plan, x, split)} for x in layout.stores]
         truths = {"SEQUENTIAL": plan.order == "sequential"}
@@ -101,7 +95,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None
     """Tiles whose columns are a rectangle, and the plan that they are made for; None where arrays lie otherwise, or where these
     do not fit."""
     if plan.reduce:
-        reduced = _walked(plan, layout, chip) if len(layout.dims) > 1 and layout.n >= REDUCED_LEAST else None
+        plan, layout = bytewise.joined(plan, layout)
+        reduced = _walked(plan, layout, chip) if len(layout.dims) > 1 else None
         return reduced and (plan, reduced)
     seen = _crossed(plan, layout)
     if seen is None:
@@ -161,12 +156,12 @@ def _walked(plan: Plan, layout: Layout, chip: Chip) -> Walked | None:
     told = all(x.told for x in layout.loads if x.still)
     if plan.segmented or plan.ahead is not None or not (along and across and told):
         return None
-    *rows, lines, columns = layout.dims
+    sizes = moving[0].size, min(x.size for x in stores)
     parts = len(moving) + len(plan.accumulators)
-    least = min(x.size for x in stores)
-    for shape in for_walked(prod(rows), lines, columns, moving[0].size, least, parts, plan.reduce):
+    for shape in for_walked(layout.n, layout.dims, *sizes, parts, plan.reduce):
+        *_, lines, columns = layout.dims
         made = Walked(shape, _grouped(layout, shape), columns, crosswise=lines, chip=chip)
-        even = min(map(made._grain_read, made.layout.moving())) >= 4
+        even = min(map(made._grain_read, made.layout.moving())) == 16
         if even and shape.blocks * (made.shared_bytes(plan) + 1024) <= chip.shared:
             return made
     return None

@@ -36,31 +36,23 @@ template <class T> __device__ __forceinline__ void store_global(char* to, const 
 
 // The rectangle of one item of an input. Lines of one lane lie apart, and pieces of 16 bytes change places, so that lanes side by
 // side meet each bank once.
-template <class T, int GRAIN> struct Square {
-  static constexpr int SIZE = sizeof(T), LINE = SIDE * SIZE, TURNS = LINE < 128 ? LINE / 16 : 8, BYTES = CROSS * LINE;
-  // Lanes bring several pieces of an item, or a piece of each of several items.
-  static constexpr int PER_LINE = LINE / GRAIN, PIECES = BYTES / GRAIN, SETS = max_of(1, PIECES / THREADS), AT_ONCE = max_of(1, THREADS / PIECES);
-  static constexpr int LINES = THREADS / AT_ONCE / PER_LINE;
-  static_assert(BYTES == VECTOR * HIGH * SIZE * THREADS && LINES > 0 && ABREAST % 8 == 0, "crosswise.py counts otherwise");
+template <class T> struct Square {
+  static constexpr int SIZE = sizeof(T), LINE = SIDE * SIZE, PIECES = LINE / 16, TURNS = PIECES < 8 ? PIECES : 8, BYTES = CROSS * LINE;
+  static_assert(BYTES == 16 * THREADS && VECTOR * HIGH * SIZE == 16 && ABREAST % 8 == 0, "crosswise.py counts otherwise");
   static __device__ __forceinline__ int place(int line, int byte) {
     return (line % HIGH * ABREAST + line / HIGH) * LINE + (byte ^ (line / HIGH * TURNS / 8 % TURNS) << 4);
   }
-  // The item, the line and the byte of a lane's first piece.
-  static __device__ __forceinline__ int item() { return AT_ONCE > 1 ? threadIdx.x / PIECES : 0; }
-  static __device__ __forceinline__ int line() { return (AT_ONCE > 1 ? threadIdx.x % PIECES : threadIdx.x) / PER_LINE; }
-  static __device__ __forceinline__ int byte() { return threadIdx.x % PER_LINE * GRAIN; }
-  // Copies so many items of so many columns and lines; `from` moves on.
-  static __device__ __forceinline__ void load(char* to, const char*& from, i64 along, i64 across, int items, int columns, int lines) {
-    if (byte() >= columns * SIZE) items = 0;
+  // The line and the byte of the piece of each item that a lane brings.
+  static __device__ __forceinline__ int line() { return threadIdx.x / PIECES; }
+  static __device__ __forceinline__ int byte() { return threadIdx.x % PIECES * 16; }
+  // Copies so many items; `from` moves on.
+  static __device__ __forceinline__ void load(char* to, const char*& from, i64 along, int items) {
 #pragma unroll
-    for (int i = 0; i < ITEMS; i += AT_ONCE, from = stepped(from, AT_ONCE * along))
-#pragma unroll
-      for (int s = 0; s < SETS; s++)
-        if (i + item() < items && line() + s * LINES < lines)
-          copy_async<GRAIN, true>(to + (i + item()) * BYTES + place(line() + s * LINES, byte()), from + s * LINES * across);
+    for (int i = 0; i < ITEMS; i++, from = stepped(from, along))
+      if (i < items) copy_async<16, true>(to + i * BYTES + place(line(), byte()), from);
   }
 };
-template <int I> using SquareOf = Square<typename Input<I>::Load, Input<I>::grain>;
+template <int I> using SquareOf = Square<typename Input<I>::Load>;
 
 // The items of a lane as they lie in a stage, in words: of input I and those after it.
 template <int I> struct Read : Read<I + 1> {
@@ -95,7 +87,7 @@ struct Walker {
       constexpr int I = n.value;
       const Strides& st = p.in_strides[I];
       if constexpr (!Input<I>::still)
-        in[I] = p.in[I] + row_offset(p, st, row) + column * p.in_column[I] + SquareOf<I>::item() * st.along + SquareOf<I>::line() * line_stride<CROSS>(st) + SquareOf<I>::byte();
+        in[I] = p.in[I] + row_offset(p, st, row) + column * p.in_column[I] + SquareOf<I>::line() * line_stride<CROSS>(st) + SquareOf<I>::byte();
     });
     each<OUTPUTS>([&](auto o) {
       const Strides& st = p.out_strides[o.value];
@@ -120,9 +112,9 @@ struct Walker {
     const int items = (int)max(0ll, min(p.n - (i64)t * ITEMS, (i64)ITEMS));
     each<INPUTS>([&](auto n) {
       constexpr int I = n.value;
-      const Strides& st = p.in_strides[I];
+      typedef SquareOf<I> Square;
       if constexpr (!Input<I>::still)
-        SquareOf<I>::load(stage + Input<I>::at, in[I], st.along, line_stride<CROSS>(st), items, columns, lines);
+        Square::load(stage + Input<I>::at, in[I], p.in_strides[I].along, Square::line() < lines && Square::byte() < columns * Square::SIZE ? items : 0);
     });
     commit_copies();
   }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 
 from upsweep.gpu.shapes import FEW, WARPS, Shape, power_of_two
-from upsweep.gpu.shapes.walks import MULTIPROCESSORS
 
 CROSSED = {1: (256, 32, 8), 2: (256, 16, 16), 4: (256, 16, 8), 8: (128, 8, 8), 16: (128, 8, 8)}
 """Columns of a tile where these are a rectangle, its lines, and the items of a lane, by the bytes of the widest item, of words of
@@ -31,7 +31,7 @@ def for_crossed(n: int, columns: int, lines: int, size: int) -> Iterator[Shape]:
             yield Shape(high, warps, 1, vector=side * cross // 32, apart=apart, cross=cross)
 
 
-WALKED = {1: 64, 2: 32, 4: 32, 8: 16, 16: 16}
+WALKED = {1: 64, 2: 64, 4: 32, 8: 32, 16: 16}
 """Lines of a rectangle that a block walks, by the bytes of the smallest result."""
 
 WALKED_LEAST = 96
@@ -44,18 +44,18 @@ WALKED_STAGES = 6
 """The most stages."""
 
 
-def for_walked(rows: int, lines: int, columns: int, size: int, least: int, parts: int, reduce: bool) -> Iterator[Shape]:
-    """Rectangles of columns that blocks of four warps walk: the best first that fits. `least`: the bytes of the smallest result;
-    `parts`: inputs and components of an item."""
+def for_walked(n: int, dims: Sequence[int], size: int, least: int, parts: int, reduce: bool) -> Iterator[Shape]:
+    """Rectangles of columns that blocks walk, of the last two of `dims`: the best first that fits. `size` and `least` are the bytes
+    of an item and of the smallest result; `parts`: inputs and components of an item."""
+    *rows, lines, columns = dims
     high = 1 if reduce else max(1, 4 // least)
     vector = 16 // (size * high)
     cross = max(8 * high, min(8 if reduce else WALKED[least], power_of_two(lines)))
     side = max(16 // size, min(2048 // (size * cross), power_of_two(columns)))
-    count = rows * -(-lines // cross) * -(-columns // side)
+    count = prod(rows) * -(-lines // cross) * -(-columns // side)
     warps = cross * side * size // 512
-    if vector * size < 4 or warps == 0 or count * warps < 4 * WALKED_LEAST:
+    if vector * size < 4 or count * warps < 4 * WALKED_LEAST or (reduce and (n < REDUCED_LEAST or size == 1)):
         return
-    items = 8 if parts <= 4 else 4
-    for blocks in (2, 1) if count * warps > 4 * MULTIPROCESSORS else (1,):
-        for stages in range(WALKED_STAGES, 2, -1):
-            yield Shape(items, warps, blocks, vector=vector, strips=high, stages=stages, cross=cross)
+    for stages in range(WALKED_STAGES, 2, -1):
+        items = 8 if parts <= 4 else 4
+        yield Shape(items, warps, 1, vector=vector, strips=high, stages=stages, cross=cross)
