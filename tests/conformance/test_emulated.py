@@ -269,6 +269,8 @@ WALKED = [
     Call("add-int16", ((24, 50, 40), 1), inside="fortran", dtype="wider"),
     Call("hash-u64", ((17, 150, 36), 1), inside="plain", reduce=True, initial="rows"),
     Call("hash-u64", ((18, 131, 35), 1), inside="fortran", reduce=True, initial="scalar", order="sequential"),
+    Call("add-int8", ((64, 130, 20), 1), inside="fortran", reduce=True),
+    Call("max-int8", ((9, 150, 64), 1), inside="plain", reduce=True, reverse=True),
 ]
 """Blocks walk rectangles of columns down the axis."""
 

@@ -95,9 +95,9 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None
     """Tiles whose columns are a rectangle, and the plan that they are made for; None where arrays lie otherwise, or where these
     do not fit."""
     if plan.reduce:
-        plan, layout = bytewise.joined(plan, layout)
-        reduced = _walked(plan, layout, chip) if len(layout.dims) > 1 else None
-        return reduced and (plan, reduced)
+        made_for, words = bytewise.crossed(plan, layout)
+        reduced = _walked(made_for, words, chip) if len(layout.dims) > 1 else None
+        return reduced and (made_for, reduced)
     seen = _crossed(plan, layout)
     if seen is None:
         return None

@@ -15,8 +15,8 @@ struct Seat {
     : line((t % 8 + t / (8 * GROUPS) % (ABREAST / 8) * 8) * HIGH), column((t / 8 % GROUPS + t / (ABREAST * GROUPS) * GROUPS) * VECTOR) {}
 };
 
-// The columns of a lane's results: a word of bytes is four.
-constexpr int WRITTEN = VECTOR * Output<0>::split;
+// The columns of a word of bytes are four, and so those of a lane's results.
+constexpr int SPLIT = Output<0>::split, WRITTEN = VECTOR * SPLIT;
 
 // The next address. The compiler would multiply anew for each.
 template <class P> __device__ __forceinline__ P* stepped(P* at, i64 stride) {
@@ -174,7 +174,7 @@ struct Walker {
   // The results of one item in column v, or in the four columns of a word of bytes.
   template <int O> __device__ __forceinline__ void store(int v, const Result (&y)[HIGH], bool exists) {
     typedef typename Output<O>::Store Store;
-    constexpr int SPLIT = WRITTEN / VECTOR, GRAIN = Output<O>::grain, SIZE = sizeof(Store) / SPLIT, PIECES = HIGH * SIZE / GRAIN;
+    constexpr int GRAIN = Output<O>::grain, SIZE = sizeof(Store) / SPLIT, PIECES = HIGH * SIZE / GRAIN;
     typedef typename bits_of<GRAIN>::type Piece;
     union { Store x[HIGH]; u32 words[HIGH]; Piece piece[SPLIT][PIECES]; } line;
 #pragma unroll
@@ -216,7 +216,12 @@ struct Walker {
           if (seat.line < lines && seat.column + v < columns)
             each<OUTPUTS>([&](auto o) {
               typedef typename Output<o.value>::Store Store;
-              store_item<Store, REDUCE ? Output<o.value>::grain : 1>(out[o.value][v], convert<Store>(get<o.value>(Finish()(x[v][i], {}, 0))));
+              typedef typename bits_of<sizeof(Store) / SPLIT>::type Part;
+              Store y = convert<Store>(get<o.value>(Finish()(x[v][i], {}, 0)));
+              Part parts[SPLIT];
+              memcpy(parts, &y, sizeof y);
+#pragma unroll
+              for (int b = 0; b < SPLIT; b++) store_item<Part, REDUCE ? Output<o.value>::grain : 1>(out[o.value][v * SPLIT + b], parts[b]);
             });
   }
 

@@ -54,7 +54,8 @@ def for_walked(n: int, dims: Sequence[int], size: int, least: int, parts: int, r
     side = max(16 // size, min(2048 // (size * cross), power_of_two(columns)))
     count = prod(rows) * -(-lines // cross) * -(-columns // side)
     warps = cross * side * size // 512
-    if vector * size < 4 or count * warps < 4 * WALKED_LEAST or (reduce and (n < REDUCED_LEAST or size == 1)):
+    few = warps == 0 or count * warps < 4 * WALKED_LEAST
+    if vector * size < 4 or few or (reduce and (n < REDUCED_LEAST or size == 1)):
         return
     for stages in range(WALKED_STAGES, 2, -1):
         items = 8 if parts <= 4 else 4
