@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from upsweep.gpu import bytewise, params
 from upsweep.gpu.choice import Choice
@@ -88,7 +87,9 @@ class Walked(Choice):
         *rows, lines, column = x.rows
         if plan.reduce:
             return replace(x, rows=(*rows, lines // self.shape.cross, column)).grain(x.size)
-        return replace(x, rows=(*rows, column // split)).grain(self.shape.strips * x.size, self.crosswise * x.size)
+        return replace(x, rows=(*rows, column // split)).grain(
+            self.shape.strips * x.size, self.crosswise * x.size
+        )
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None:

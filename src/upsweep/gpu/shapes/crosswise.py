@@ -44,9 +44,11 @@ WALKED_STAGES = 6
 """The most stages."""
 
 
-def for_walked(n: int, dims: Sequence[int], size: int, least: int, parts: int, reduce: bool) -> Iterator[Shape]:
-    """Rectangles of columns that blocks walk, of the last two of `dims`: the best first that fits. `size` and `least` are the bytes
-    of an item and of the smallest result; `parts`: inputs and components of an item."""
+def for_walked(
+    n: int, dims: Sequence[int], size: int, least: int, parts: int, reduce: bool
+) -> Iterator[Shape]:
+    """Rectangles of columns that blocks walk, of the last two of `dims`: the best first that fits. `size` and `least` are the
+    bytes of an item and of the smallest result; `parts`: inputs and components of an item."""
     *rows, lines, columns = dims
     high = 1 if reduce else max(1, 4 // least)
     vector = 16 // (size * high)
