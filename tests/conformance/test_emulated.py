@@ -278,7 +278,10 @@ WALKED = [
 def test_walked_rectangles_have_the_oracles_bits(emulated, monkeypatch):
     from upsweep.gpu.shapes import crosswise
 
-    monkeypatch.setattr(crosswise, "WALKED_LEAST", 0)
+    few = {size: (lines, 0) for size, (lines, _) in crosswise.WALKED.items()}
+    monkeypatch.setattr(crosswise, "WALKED", few)
+    monkeypatch.setattr(crosswise, "WALKED_WIDE", {4: (64, 0)})
+    monkeypatch.setattr(crosswise, "REDUCED", (8, 0))
     for call in WALKED:
         emulated.gpu.loaded.clear()
         assert wrong(call, emulated, draws=1) is None, call

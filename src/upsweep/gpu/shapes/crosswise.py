@@ -31,17 +31,27 @@ def for_crossed(n: int, columns: int, lines: int, size: int) -> Iterator[Shape]:
             yield Shape(high, warps, 1, vector=side * cross // 32, apart=apart, cross=cross)
 
 
-WALKED = {1: 64, 2: 64, 4: 32, 8: 32, 16: 16}
-"""Lines of a rectangle that a block walks, by the bytes of the smallest result."""
+WALKED = {1: (64, 96), 2: (64, 96), 4: (32, 64), 8: (32, 64), 16: (16, 64)}
+"""Lines of a rectangle that a block of four warps walks, by the bytes of the smallest result, and the least such rectangles, as
+few leave multiprocessors idle. Of a copy (H200), by tickets or brought first -> walked: (256, 1000, 256) permuted (2, 1, 0) f4
+.70 -> .79, recurrences .61 -> .84, in order .39 -> .79, (256, 1000, 512) bf16 .45 -> .78, (256, 1000, 1024) bytes .43 -> .76,
+their products .28 -> .65, (256, 1000, 128) f8 .79 -> .84, c16 .70 -> .85; (64, 200, 20, 256) permuted (3, 1, 2, 0) .63 -> .81;
+(8, 2048, 16, 256) with the last two swapped, 64 rectangles, f4 .73 -> .86, but 32 rectangles of bf16 .54 -> .49, of f4 .70 ->
+.52. Other lines: f4 16 .63, 64 .72, 128 .70; bf16 16 .55, 32 .65, 128 .66; bytes 32 .54, 128 .60; f8 16 .80, 64 .76."""
 
-WALKED_LEAST = 96
-"""The least rectangles that are walked."""
+WALKED_WIDE = {4: (64, 64)}
+"""The same of blocks of eight warps, which have twice the columns: f4 .79 -> .84, of twice the columns .77 -> .82; but bf16 in 32
+lines .74, 64 .71, 128 .64, bytes .67 and .47."""
+
+REDUCED = 8, 96
+"""The same of reductions by four warps: (256, 1000, 256) f4 .84 -> 1.03, in 32 lines .98; bf16 .82 -> .99, bytes .69 -> 1."""
 
 REDUCED_LEAST = 128
 """The least items of an axis that is reduced so."""
 
-WALKED_STAGES = 6
-"""The most stages."""
+STAGES, REDUCED_STAGES = (4, 3), (6, 5, 4, 3)
+"""Stages of a block. Of six and ten f4 .77 to .79, of four .785, of three .76; f8 .83, .84; bf16 .77, .78, .73. Two blocks a
+multiprocessor, of half the columns each: f4 .60 and .66, bf16 .50, bytes .46."""
 
 
 def for_walked(
@@ -51,14 +61,16 @@ def for_walked(
     bytes of an item and of the smallest result; `parts`: inputs and components of an item."""
     *rows, lines, columns = dims
     high = 1 if reduce else max(1, 4 // least)
-    vector = 16 // (size * high)
-    cross = max(8 * high, min(8 if reduce else WALKED[least], power_of_two(lines)))
-    side = max(16 // size, min(2048 // (size * cross), power_of_two(columns)))
-    count = prod(rows) * -(-lines // cross) * -(-columns // side)
-    warps = cross * side * size // 512
-    few = warps == 0 or count * warps < 4 * WALKED_LEAST
-    if vector * size < 4 or few or (reduce and (n < REDUCED_LEAST or size == 1)):
+    vector, items = 16 // (size * high), 8 if parts <= 4 else 4
+    if vector * size < 4 or (reduce and (n < REDUCED_LEAST or size == 1)):
         return
-    for stages in range(WALKED_STAGES, 2, -1):
-        items = 8 if parts <= 4 else 4
-        yield Shape(items, warps, 1, vector=vector, strips=high, stages=stages, cross=cross)
+    wide = () if reduce or least not in WALKED_WIDE else ((8, *WALKED_WIDE[least], STAGES[:1]),)
+    narrow = (4, *REDUCED, REDUCED_STAGES) if reduce else (4, *WALKED[least], STAGES)
+    for most, high_most, fewest, stages in (*wide, narrow):
+        cross = max(8 * high, min(high_most, power_of_two(lines)))
+        side = max(16 // size, min(512 * most // (size * cross), power_of_two(columns)))
+        warps = cross * side * size // 512
+        count = prod(rows) * -(-lines // cross) * -(-columns // side)
+        if warps > 0 and count * warps >= most * fewest:
+            for k in stages:
+                yield Shape(items, warps, 1, vector=vector, strips=high, stages=k, cross=cross)
