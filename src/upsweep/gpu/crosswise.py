@@ -1,5 +1,6 @@
 """Scans along an axis between two others: neighbours in inputs lie along one of these, neighbours in the results along the other.
-Tiles of columns are rectangles of both, so that lines come and go whole, and are turned on their way through shared memory."""
+Tiles of columns are rectangles of both, so that lines come and go whole, and are turned on their way through shared memory. Blocks
+walk many rectangles down the axis, and take tickets for the tiles of few."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ class Walked(Choice):
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None:
     """Tiles whose columns are a rectangle, and the plan that they are made for; None where arrays lie otherwise, or where these
-    do not fit."""
+    do not fit. Reductions need inputs that lie along one side of it, and no more."""
     if plan.reduce:
         made_for, words = bytewise.crossed(plan, layout)
         reduced = _walked(made_for, words, chip) if len(layout.dims) > 1 else None
