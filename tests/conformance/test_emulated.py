@@ -267,10 +267,10 @@ WALKED = [
     Call("xor-bool", ((32, 50, 37), 1), inside="fortran"),
     Call("mul-int8", ((48, 20, 37), 1), inside="fortran"),
     Call("add-int16", ((24, 50, 40), 1), inside="fortran", dtype="wider"),
-    Call("hash-u64", ((17, 150, 36), 1), inside="plain", reduce=True, initial="rows"),
-    Call("hash-u64", ((18, 131, 35), 1), inside="fortran", reduce=True, initial="scalar", order="sequential"),
-    Call("add-int8", ((64, 130, 20), 1), inside="fortran", reduce=True),
-    Call("max-int8", ((9, 150, 64), 1), inside="plain", reduce=True, reverse=True),
+    Call("hash-u64", ((17, 150, 70), 1), inside="plain", reduce=True, initial="rows"),
+    Call("hash-u64", ((34, 131, 11), 1), inside="fortran", reduce=True, initial="scalar", order="sequential"),
+    Call("add-int8", ((208, 130, 11), 1), inside="fortran", reduce=True),
+    Call("max-int8", ((9, 150, 272), 1), inside="plain", reduce=True, reverse=True),
 ]
 """Blocks walk rectangles of columns down the axis."""
 

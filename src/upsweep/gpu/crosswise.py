@@ -1,6 +1,6 @@
 """Scans along an axis between two others: neighbours in inputs lie along one of these, neighbours in the results along the other.
-Tiles of columns are rectangles of both, so that lines come and go whole, and are turned on their way through shared memory. Blocks
-walk many rectangles down the axis, and take tickets for the tiles of few."""
+Tiles of columns are rectangles of both, so that lines come and go whole, and are turned on their way through shared memory.
+Blocks walk many rectangles down the axis, and take tickets for the tiles of few."""
 
 from __future__ import annotations
 

@@ -49,9 +49,10 @@ REDUCED = 8, 96
 REDUCED_LEAST = 128
 """The least items of an axis that is reduced so."""
 
-STAGES, REDUCED_STAGES = (4, 3), (6, 5, 4, 3)
-"""Stages of a block. Of six and ten f4 .77 to .79, of four .785, of three .76; f8 .83, .84; bf16 .77, .78, .73. Two blocks a
-multiprocessor, of half the columns each: f4 .60 and .66, bf16 .50, bytes .46."""
+STAGES, WIDE_STAGES = (6, 5, 4, 3), (4,)
+"""Stages of a block, which leave room for one block a multiprocessor: two of 512 columns of f4, in four stages, .71, one in six
+.77. Where there is one anyway, of six and four f4 .777 and .785, bf16 .77 and .78, bytes .75 and .76, f8 .83 and .84, but of
+three bf16 .73, f4 .76, and of blocks of eight warps .78, of four .84. Two blocks of half the columns: f4 .60, bf16 .50."""
 
 
 def for_walked(
@@ -64,13 +65,14 @@ def for_walked(
     vector, items = 16 // (size * high), 8 if parts <= 4 else 4
     if vector * size < 4 or (reduce and (n < REDUCED_LEAST or size == 1)):
         return
-    wide = () if reduce or least not in WALKED_WIDE else ((8, *WALKED_WIDE[least], STAGES[:1]),)
-    narrow = (4, *REDUCED, REDUCED_STAGES) if reduce else (4, *WALKED[least], STAGES)
+    wide = () if reduce or least not in WALKED_WIDE else ((8, *WALKED_WIDE[least], WIDE_STAGES),)
+    narrow = (4, *(REDUCED if reduce else WALKED[least]), STAGES)
     for most, high_most, fewest, stages in (*wide, narrow):
         cross = max(8 * high, min(high_most, power_of_two(lines)))
         side = max(16 // size, min(512 * most // (size * cross), power_of_two(columns)))
         warps = cross * side * size // 512
         count = prod(rows) * -(-lines // cross) * -(-columns // side)
-        if warps > 0 and count * warps >= most * fewest:
+        whole = cross == high_most and warps == most
+        if (whole or (most == 4 and not reduce and warps > 0)) and count * warps >= most * fewest:
             for k in stages:
                 yield Shape(items, warps, 1, vector=vector, strips=high, stages=k, cross=cross)
