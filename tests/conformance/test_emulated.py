@@ -257,6 +257,42 @@ def test_rectangles_of_columns_have_the_oracles_bits(emulated, crosswise):
         assert crosswise, call
 
 
+WALKED = [
+    # Several levels of the counter; sides that rectangles do not divide.
+    Call("hash-u64", ((20, 150, 36), 1), inside="fortran", exclusive=True, initial="rows"),
+    Call("hash-u64", ((6, 3, 67, 40), 2), inside="fortran", outside="offset", out="given", initial="scalar"),
+    Call("hash-u64", ((18, 40, 20), 1), inside="fortran", outside="padded", out="given", reverse=True),
+    Call("hash-u64", ((20, 64, 36), 1), inside="fortran", order="sequential", exclusive=True, initial="rows"),
+    Call("hash2-u64", ((10, 70, 21), 1), inside="fortran", reverse=True),
+    Call("add-float32", ((36, 5, 39), 1), inside="fortran"),
+    Call("add-float16", ((40, 100, 18), 1), inside="fortran", reverse=True, exclusive=True),
+    # Bytes four at a time, and one by one; results of another size.
+    Call("add-int8", ((64, 45, 35), 1), inside="fortran", reverse=True),
+    Call("max-int8", ((80, 30, 41), 1), inside="fortran", exclusive=True),
+    Call("xor-bool", ((32, 50, 37), 1), inside="fortran"),
+    Call("mul-int8", ((48, 20, 37), 1), inside="fortran"),
+    Call("add-int16", ((24, 50, 40), 1), inside="fortran", dtype="wider"),
+    Call("hash-u64", ((17, 150, 70), 1), inside="plain", reduce=True, initial="rows"),
+    Call("hash-u64", ((34, 131, 11), 1), inside="fortran", reduce=True, initial="scalar", order="sequential"),
+    Call("add-int8", ((208, 130, 11), 1), inside="fortran", reduce=True),
+    Call("max-int8", ((9, 150, 272), 1), inside="plain", reduce=True, reverse=True),
+]
+"""Blocks walk rectangles of columns down the axis."""
+
+
+def test_walked_rectangles_have_the_oracles_bits(emulated, monkeypatch):
+    from upsweep.gpu.shapes import crosswise
+
+    few = {size: (lines, 0) for size, (lines, _) in crosswise.WALKED.items()}
+    monkeypatch.setattr(crosswise, "WALKED", few)
+    monkeypatch.setattr(crosswise, "WALKED_WIDE", {4: (64, 0)})
+    monkeypatch.setattr(crosswise, "REDUCED", (8, 0))
+    for call in WALKED:
+        emulated.gpu.loaded.clear()
+        assert wrong(call, emulated, draws=1) is None, call
+        assert emulated.gpu.loaded == {"upsweep_crosswise"}, call
+
+
 def test_results_of_a_reduction_lie_anywhere_beside_even_lines(emulated):
     call = Call("hash-u64", ((16, 130, 36), 1), inside="fortran", reduce=True, initial="rows")
     assert wrong(call, emulated, draws=1) is None

@@ -35,6 +35,7 @@ _PARTS = {
     "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh rows.cu",
     "tiles": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh lookback.cuh tiles.cu",
     "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh epochs.cuh nodes.cuh {_COLUMNS} columns.cu",
+    "crosswise": f"{_SCAN} params.cuh thread.cuh crosswise.cu",
     "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh {_WALK} walk.cu",
     "short": f"{_SCAN} params.cuh thread.cuh stretch.cuh short.cu",
     "batches": f"{_SCAN} params.cuh thread.cuh stretch.cuh batches.cu",

@@ -1,29 +1,116 @@
 """Scans along an axis between two others: neighbours in inputs lie along one of these, neighbours in the results along the other.
-Tiles of columns are rectangles of both, so that lines come and go whole, and are turned on their way through shared memory."""
+Tiles of columns are rectangles of both, so that lines come and go whole, and are turned on their way through shared memory.
+Blocks walk many rectangles down the axis, and take tickets for the tiles of few."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from upsweep.gpu import bytewise
+from upsweep.gpu import bytewise, params
+from upsweep.gpu.choice import Choice
 from upsweep.gpu.columns import Columns
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip, Shape
-from upsweep.gpu.shapes.crosswise import CROSSED_LEAST, for_crossed
+from upsweep.gpu.shapes.crosswise import CROSSED_LEAST, for_crossed, for_walked
+from upsweep.gpu.sharing import item_of
+from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
 
-def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Columns] | None:
+class Walked(Choice):
+    """A block walks a rectangle of columns down the axis. Inputs lie along its one side, results along the other."""
+
+    kernel = "crosswise"
+
+    @property
+    def meets(self) -> bool:
+        return False
+
+    @property
+    def across(self) -> bool:
+        return True
+
+    @property
+    def size(self) -> int:
+        """Bytes of an item of the inputs."""
+        return self.layout.moving()[0].size
+
+    @property
+    def tile(self) -> int:
+        return self.shape.items
+
+    @property
+    def width(self) -> int:
+        return 16 * self.threads // (self.size * self.shape.cross)
+
+    @property
+    def column_groups(self) -> int:
+        return -(-self.columns // self.width)
+
+    def grid(self, resident: Callable[[], int]) -> int:
+        return self.rows * self.column_groups
+
+    def shared_bytes(self, plan: Plan) -> int:
+        """Of the stages, and of a counter of block sums for each column, two items a level."""
+        levels = self.tiles.bit_length() if plan.order == "tree" else 0
+        counter = 2 * levels * item_of(plan)[0] * self.width * self.shape.cross
+        return self.shape.stages * self._stage() + counter
+
+    def _stage(self) -> int:
+        return len(self.layout.moving()) * self.shape.items * 16 * self.threads
+
+    def spec(self, plan: Plan) -> str:
+        layout, shape = self.layout, self.shape
+        numbers = {
+            "DIMS": len(layout.dims) - 1, "ITEMS": shape.items, "THREADS": self.threads, "BLOCKS": shape.blocks,
+            "CROSS": shape.cross, "SIDE": self.width, "HIGH": shape.strips, "VECTOR": shape.vector,
+            "STAGES": shape.stages, "STAGE_BYTES": self._stage(),
+        }  # fmt: skip
+        inputs, place = [], 0
+        for x in layout.loads:
+            inputs.append({"at": place, "grain": self._grain_read(x)})
+            place += 0 if x.still else shape.items * 16 * self.threads
+        split = params.stored(plan)[0].itemsize // layout.stores[0].size
+        outputs = [{"split": split, "grain": self._grain_written(plan, x, split)} for x in layout.stores]
+        truths = {"SEQUENTIAL": plan.order == "sequential"}
+        return declared(plan, layout, numbers, truths, inputs, outputs)
+
+    def _grain_read(self, x: Lane) -> int:
+        if x.still:
+            return x.grain(x.size)
+        *rows, lines, _ = x.rows
+        return replace(x, rows=(*rows, lines // self.shape.cross)).grain(
+            self.width * x.size, self.columns * x.size
+        )
+
+    def _grain_written(self, plan: Plan, x: Lane, split: int) -> int:
+        *rows, lines, column = x.rows
+        if plan.reduce:
+            return replace(x, rows=(*rows, lines // self.shape.cross, column)).grain(x.size)
+        return replace(x, rows=(*rows, column // split)).grain(
+            self.shape.strips * x.size, self.crosswise * x.size
+        )
+
+
+def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None:
     """Tiles whose columns are a rectangle, and the plan that they are made for; None where arrays lie otherwise, or where these
-    do not fit."""
+    do not fit. Reductions need inputs that lie along one side of it, and no more."""
+    if plan.reduce:
+        made_for, words = bytewise.crossed(plan, layout)
+        reduced = _walked(made_for, words, chip) if len(layout.dims) > 1 else None
+        return reduced and (made_for, reduced)
     seen = _crossed(plan, layout)
     if seen is None:
         return None
     made_for, layout = bytewise.crossed(plan, seen)
+    walked = _walked(made_for, layout, chip)
+    if walked is not None:
+        return made_for, walked
     *_, rows, columns = layout.dims
     sizes = [x.size for x in (*seen.moving(), *seen.stores)]
     # Bytes one by one would come in pieces of 16, which nobody has timed.
-    if made_for is plan and min(sizes) == 1:
+    if plan.order != "tree" or (made_for is plan and min(sizes) == 1):
         return None
     size = max(sizes)
     for shape in for_crossed(layout.n, columns, rows, size):
@@ -38,7 +125,7 @@ def _crossed(plan: Plan, layout: Layout) -> Layout | None:
     """The layout with the dimension of the results' neighbours before the innermost, that of the inputs'; None where these are
     not two dimensions beside the axis, or where some array lies otherwise."""
     moving, dims = layout.moving(), range(len(layout.dims))
-    if plan.reduce or plan.order != "tree" or plan.ahead is not None or not layout.stores:
+    if plan.ahead is not None or not layout.stores:
         return None
 
     def nears(x: Lane) -> list[int]:
@@ -61,6 +148,25 @@ def _lies(x: Lane) -> bool:
     """Whether neighbours of an array lie along one of the two dimensions, and columns apart."""
     near = x.rows[-1] == x.size or (x.rows[-2] == x.size and x.rows[-1] != 0)
     return near and abs(x.along) != x.size and x.grain() >= x.size
+
+
+def _walked(plan: Plan, layout: Layout, chip: Chip) -> Walked | None:
+    """Rectangles of columns that blocks walk; None where these would be too few, or arrays lie otherwise."""
+    moving, stores = layout.moving(), layout.stores
+    along = all(x.rows[-1] == x.size for x in moving) and len({x.size for x in moving}) == 1
+    across = plan.reduce or all(x.rows[-1] != x.size for x in stores)
+    told = all(x.told for x in layout.loads if x.still)
+    if plan.segmented or plan.ahead is not None or not (along and across and told):
+        return None
+    sizes = moving[0].size, min(x.size for x in stores)
+    parts = len(moving) + len(plan.accumulators)
+    for shape in for_walked(layout.n, layout.dims, *sizes, parts, plan.reduce):
+        *_, lines, columns = layout.dims
+        made = Walked(shape, _grouped(layout, shape), columns, crosswise=lines, chip=chip)
+        even = min(map(made._grain_read, made.layout.moving())) == 16
+        if even and shape.blocks * (made.shared_bytes(plan) + 1024) <= chip.shared:
+            return made
+    return None
 
 
 def _grouped(layout: Layout, shape: Shape) -> Layout:

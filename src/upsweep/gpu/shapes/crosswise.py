@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 
 from upsweep.gpu.shapes import FEW, WARPS, Shape, power_of_two
 
@@ -28,3 +29,50 @@ def for_crossed(n: int, columns: int, lines: int, size: int) -> Iterator[Shape]:
         warps = min(most_warps, power_of_two(-(-n // high)))
         for apart in (False, True):
             yield Shape(high, warps, 1, vector=side * cross // 32, apart=apart, cross=cross)
+
+
+WALKED = {1: (64, 96), 2: (64, 96), 4: (32, 64), 8: (32, 64), 16: (16, 64)}
+"""Lines of a rectangle that a block of four warps walks, by the bytes of the smallest result, and the least such rectangles, as
+few leave multiprocessors idle. Of a copy (H200), by tickets or brought first -> walked: (256, 1000, 256) permuted (2, 1, 0) f4
+.70 -> .79, recurrences .61 -> .84, in order .39 -> .79, (256, 1000, 512) bf16 .45 -> .78, (256, 1000, 1024) bytes .43 -> .76,
+their products .28 -> .65, (256, 1000, 128) f8 .79 -> .84, c16 .70 -> .85; (64, 200, 20, 256) permuted (3, 1, 2, 0) .63 -> .81;
+(8, 2048, 16, 256) with the last two swapped, 64 rectangles, f4 .73 -> .86, but 32 rectangles of bf16 .54 -> .49, of f4 .70 ->
+.52. Other lines: f4 16 .63, 64 .72, 128 .70; bf16 16 .55, 32 .65, 128 .66; bytes 32 .54, 128 .60; f8 16 .80, 64 .76."""
+
+WALKED_WIDE = {4: (64, 64)}
+"""The same of blocks of eight warps, which have twice the columns: f4 .79 -> .84, of twice the columns .77 -> .82; but bf16 in 32
+lines .74, 64 .71, 128 .64, bytes .67 and .47."""
+
+REDUCED = 8, 96
+"""The same of reductions by four warps: (256, 1000, 256) f4 .84 -> 1.03, in 32 lines .98; bf16 .82 -> .99, bytes .69 -> 1."""
+
+REDUCED_LEAST = 128
+"""The least items of an axis that is reduced so."""
+
+STAGES, WIDE_STAGES = (6, 5, 4, 3), (4,)
+"""Stages of a block, which leave room for one block a multiprocessor: two of 512 columns of f4, in four stages, .71, one in six
+.77. Where there is one anyway, of six and four f4 .777 and .785, bf16 .77 and .78, bytes .75 and .76, f8 .83 and .84, but of
+three bf16 .73, f4 .76, and of blocks of eight warps .78, of four .84. Two blocks of half the columns: f4 .60, bf16 .50."""
+
+
+def for_walked(
+    n: int, dims: Sequence[int], size: int, least: int, parts: int, reduce: bool
+) -> Iterator[Shape]:
+    """Rectangles of columns that blocks walk, of the last two of `dims`: the best first that fits. `size` and `least` are the
+    bytes of an item and of the smallest result; `parts`: inputs and components of an item."""
+    *rows, lines, columns = dims
+    high = 1 if reduce else max(1, 4 // least)
+    vector, items = 16 // (size * high), 8 if parts <= 4 else 4
+    if vector * size < 4 or (reduce and (n < REDUCED_LEAST or size == 1)):
+        return
+    wide = () if reduce or least not in WALKED_WIDE else ((8, *WALKED_WIDE[least], WIDE_STAGES),)
+    narrow = (4, *(REDUCED if reduce else WALKED[least]), STAGES)
+    for most, high_most, fewest, stages in (*wide, narrow):
+        cross = max(8 * high, min(high_most, power_of_two(lines)))
+        side = max(16 // size, min(512 * most // (size * cross), power_of_two(columns)))
+        warps = cross * side * size // 512
+        count = prod(rows) * -(-lines // cross) * -(-columns // side)
+        whole = cross == high_most and warps == most
+        if (whole or (most == 4 and not reduce and warps > 0)) and count * warps >= most * fewest:
+            for k in stages:
+                yield Shape(items, warps, 1, vector=vector, strips=high, stages=k, cross=cross)
