@@ -99,7 +99,8 @@ class Columns(Choice):
         return inputs, places_of_lines(plan, self.layout, self.shape), heads
 
     def spec(self, plan: Plan) -> str:
-        (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if self.layout.bytes else (0,)
+        words = self.layout.bytes or any(x.woven for x in self.layout.loads)
+        (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if words else (0,)
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
