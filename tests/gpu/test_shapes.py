@@ -111,7 +111,7 @@ def test_many_tiles_of_columns_have_more_stages_where_they_fit(dtype, shape, arc
         ("f2", 127, (32, 8, 3)),
         ("f2", 3001, (8, 16, 2)),
         ("i1", 999, (16, 8, 3)),
-        ("i1", 333, (16, 8, 2)),
+        ("i1", 333, (32, 8, 2)),
     ],
 )
 def test_lines_that_begin_anywhere_share_a_block_by_their_width(dtype, columns, form):
