@@ -214,7 +214,9 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         elif stretched and not (wide and go_by_lines(layout, columns)):
             # Results apart take half as much as the inputs of two stages.
             taken, double = (sum(sizes) * 3 // 2, False) if apart else (sum(sizes), alone)
-            shape = for_stretch(shape, layout.n, columns, taken, double, wide, item > MANY, layout.bytes > 0)
+            shape = for_stretch(
+                shape, layout.n, columns, taken, double, wide, item > MANY, layout.bytes > 0, chip.shared
+            )
         elif shape.lanes == 32 and are_uneven(layout):
             grain = grain_of(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):
