@@ -10,6 +10,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from gpu_bounds import BOUNDS
+
 RESULTS = Path(__file__).parent / "results"
 COLOURS = "#3a6ea5", "#9cbcd9", "#d5e3ef"
 
@@ -59,14 +61,15 @@ def _summary(table: Table) -> str:
 
 
 def _side_by_side(tables: list[Table], rows: list[Row]) -> str:
-    """A line for each row, and in it a figure and its peers for each machine."""
+    """A line for each row, and in it a figure and its peers for each machine, and what bounds it."""
     places = [{r["name"]: r for r in table["rows"]} for table in tables]
-    head = ["scan", "goal", *(x for table in tables for x in (table["device"], "others"))]
+    head = ["scan", "goal", *(x for table in tables for x in (table["device"], "others")), "what bounds it"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row in rows:
         cells = [row["name"], str(row["goal"])]
         for place in places:
             cells += _cells(place[row["name"]]) if row["name"] in place else ["", ""]
+        cells.append(BOUNDS.get(row["name"], ""))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

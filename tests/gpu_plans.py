@@ -40,6 +40,15 @@ def chosen(case: Case, arch: int = 90) -> tuple[Plan, Choice]:
     return _choice(plan, ins, outs, heads, arch)
 
 
+def apart(op: Operator, name: str, shape: tuple[int, int], step: int, behind: int) -> tuple[Plan, Choice]:
+    """A scan along axis 0 of every `step`th column, from column `behind` on."""
+    dtype = named(name)
+    plan = Plan(resolve(op, (dtype,)), (dtype,), (accumulator(dtype),), (dtype,), shape, 0)
+    size = dtype.itemsize
+    ins = [((step * shape[1] * size, step * size), behind * size)]
+    return _choice(plan, ins, [(c_strides(shape, size), 0)], None)
+
+
 class Fused(NamedTuple):
     """A scan with a map or a finish."""
 

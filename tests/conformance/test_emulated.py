@@ -23,6 +23,9 @@ CALLS = {
         Call("hash-u64", ((7, 300), 1), reverse=True, segments="flags"),
         Call("hash-identity", ROWS, exclusive=True, inside="padded"),
         Call("add-int8", ((3, 4, 70), 2), initial="rows", outside="offset", out="given"),
+        # Two columns of floats are a row of complex numbers.
+        Call("add-float32", ((70_001, 2), 0), reverse=True, exclusive=True),
+        Call("add-float64", ((3, 700, 2), 1), segments="line"),
     ],
     "tiles": [
         Call(
@@ -45,6 +48,9 @@ CALLS = {
         # Columns with a gap between them.
         Call("hash-u64", ((300, 40), 0), inside="stepped"),
         Call("add-int8", ((300, 33), 0), inside="stepped", dtype="wider"),
+        # The same of bytes, four of which are a word.
+        Call("max-int8", ((700, 300), 0), inside="stepped", exclusive=True),
+        Call("add-int8", ((300, 300), 0), inside="stepped", reverse=True, segments="line"),
         Call("add-float32", ((4097, 5), 0), initial="rows"),
     ],
     "short": [

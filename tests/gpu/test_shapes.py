@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
-from gpu_plans import Fused, chosen, fused
+from gpu_plans import Fused, apart, chosen, fused
 from upsweep.adjoint import RULES
 from upsweep.engine import EngineError
 from upsweep.function import Function
@@ -50,8 +50,10 @@ CHOICES = [
     (["f4"], (1 << 20, 256), 0, "columns", False, False),
     (["f4"], (8, 4096, 64), 1, "columns", False, False),
     (["f4"], (1 << 20, 8), 0, "columns", False, False),
-    (["f4"], (1 << 20, 2), 0, "columns", False, False),
-    (["f4"], (5000, 2, 2), 1, "batches", False, False),
+    (["f4"], (1 << 20, 3), 0, "columns", False, False),
+    (["i4"], (1 << 20, 2), 0, "columns", False, False),
+    (["f4"], (1 << 20, 2), 0, "rows", True, False),
+    (["i4"], (5000, 2, 2), 1, "batches", False, False),
     (["f4"], (4000, 2, 2), 1, "rows", False, False),
     (["f4"], (50_000, 200, 7), 1, "batches", False, False),
     (["f4"], (50_000, 600, 12), 1, "columns", False, False),
@@ -87,7 +89,7 @@ def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, car
         ("f4", (1 << 14, 256), 90, 2),
         ("f4", (1 << 20, 256), 80, 2),
         ("f4", (1 << 22, 13), 90, 4),
-        ("f4", (1 << 25, 2), 90, 3),
+        ("i4", (1 << 25, 2), 90, 3),
         ("f2", (1 << 20, 255), 90, 2),
         ("i1", (1 << 22, 1024), 90, 3),
         ("logaddexp f4", (1 << 20, 256), 90, 2),
@@ -109,7 +111,7 @@ def test_many_tiles_of_columns_have_more_stages_where_they_fit(dtype, shape, arc
         ("f2", 127, (32, 8, 3)),
         ("f2", 3001, (8, 16, 2)),
         ("i1", 999, (16, 8, 3)),
-        ("i1", 333, (16, 8, 2)),
+        ("i1", 333, (32, 8, 2)),
     ],
 )
 def test_lines_that_begin_anywhere_share_a_block_by_their_width(dtype, columns, form):
@@ -352,6 +354,45 @@ def test_bytes_of_columns_are_words_where_no_carry_runs_over(op, dtype, shape, a
         assert choice.layout.dims[-1] == -(-shape[-1] // 4)
         assert choice.layout.bytes == (shape[-1] if shape[-1] % 4 or flags.get("phase", 0) % 4 else 0)
         assert choice.layout.truths == (dtype == "?")
+
+
+@pytest.mark.parametrize(
+    ("step", "behind", "joined"),
+    [(2, 0, True), (2, 1, True), (4, 3, True), (8, 0, False), (3, 0, False)],
+)
+def test_bytes_that_lie_apart_are_words_where_pieces_of_sixteen_bytes_hold_them(step, behind, joined):
+    plan, choice = apart(ops.MAX, "i1", (500, 300), step, behind)
+    (x,) = choice.layout.loads
+    assert (x.woven, plan.loads[0].itemsize) == ((True, 4) if joined else (False, 1))
+    assert not joined or (x.size, x.behind, choice.layout.dims) == (4 * step, behind, (75,))
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "flags", "joined"),
+    [
+        (ops.ADD, "f4", {}, True),
+        (ops.ADD, "f8", {"reverse": True, "exclusive": True}, True),
+        (ops.ADD, "f4", {"reduce": True}, True),
+        (ops.MAX, "f4", {}, False),
+        (ops.ADD, "i4", {}, False),
+        (ops.ADD, "f4", {"initial": True}, False),
+        (ops.ADD, "f4", {"segmented": True}, False),
+        (ops.ADD, "f4", {"phase": 4}, False),
+        (ops.ADD, "f4", {"order": "sequential"}, False),
+    ],
+)
+def test_sums_of_two_columns_of_floats_are_those_of_complex_numbers(op, dtype, flags, joined):
+    plan, choice = chosen((op, [dtype], (1 << 22, 2), 0, flags))
+    assert (plan.accumulators[0].kind == "c") == joined
+    assert not joined or choice.kernel == "tiles"
+
+
+def test_batches_of_few_lines_have_a_kernel_for_their_number():
+    specs = [
+        choice.spec(plan)
+        for plan, choice in (chosen((ops.ADD, ["i1"], (50_000, n, 3), 1, {})) for n in (7, 40))
+    ]
+    assert ["LENGTH = 7;" in specs[0], "LENGTH = 0;" in specs[1]] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,8 @@ class Columns(Choice):
         return inputs, places_of_lines(plan, self.layout, self.shape), heads
 
     def spec(self, plan: Plan) -> str:
-        (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if self.layout.bytes else (0,)
+        words = self.layout.bytes or any(x.woven for x in self.layout.loads)
+        (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if words else (0,)
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
@@ -220,7 +221,9 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         elif stretched and not (wide and go_by_lines(layout, columns)):
             # Results apart take half as much as the inputs of two stages.
             taken, double = (sum(sizes) * 3 // 2, False) if apart else (sum(sizes), alone)
-            shape = for_stretch(shape, layout.n, columns, taken, double, wide, item > MANY, layout.bytes > 0)
+            shape = for_stretch(
+                shape, layout.n, columns, taken, double, wide, item > MANY, layout.bytes > 0, chip.shared
+            )
         elif shape.lanes == 32 and are_uneven(layout):
             grain = grain_of(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):

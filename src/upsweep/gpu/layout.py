@@ -29,6 +29,8 @@ class Lane:
     """The pointer's remainder by 16; below 0 where there is no pointer, and a value travels with the launch."""
     behind: int = 0
     """Bytes of an item before those that count."""
+    woven: bool = False
+    """Whether an item is a word whose bytes lie apart, with so many before the first."""
 
     @property
     def still(self) -> bool:

@@ -37,8 +37,10 @@ def _may_lie_apart(layout: Layout, arrays: Sequence[Lane]) -> bool:
     """Whether results that lie otherwise than the inputs pay for places of their own: all items are of one size, and lines are
     long, or items smaller than cp.async copies by themselves. Of a copy (H200), by items -> so: x[:, 1:] of 101 f4 .690 ->
     .675, of 8 .721 -> .715, x[:, :-1] of 5 .677 -> .617; of 101 bf16 .24 -> .63, bytes .11 -> .57, of 8 .17 -> .62 and .10 ->
-    .51.
+    .51. Or bytes lie apart in short lines.
     """
+    if any(x.woven for x in arrays):
+        return layout.dims[-1] <= STRETCHED
     sizes = {x.size for x in arrays}
     return len(sizes) == 1 and (layout.bytes > 0 or max(sizes) < 4 or layout.dims[-1] > STRETCHED)
 

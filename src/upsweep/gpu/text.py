@@ -48,7 +48,9 @@ def declared(
         zip(layout.loads, plan.loads, functions.given(plan), inputs)
     ):
         memory, size = functions.memory_type(dtype), dtype.itemsize
-        if x.size > size:
+        if x.woven:
+            memory = f"Woven<{x.size // size}, {x.behind}>"
+        elif x.size > size:
             memory = f"Spaced<{memory}, {x.size // size}, {x.behind // size}>"
         if layout.truths:
             memory = f"Truths<{memory}>"

@@ -59,7 +59,7 @@ struct Lane {
   int batches;  // of the block
   int column;
 
-  __device__ __forceinline__ int n() const { return (int)p.n; }
+  __device__ __forceinline__ int n() const { return LENGTH ? LENGTH : (int)p.n; }
   // Whether a run that begins at item j has item k. The last run of a column has the first SURE items, and none from MOST on.
   __device__ __forceinline__ bool has(int j, int k) const {
     return k < SURE || (LEVELS_OF_RUNS > 1 && j + ITEMS <= n()) || (k < MOST && j + k < n());

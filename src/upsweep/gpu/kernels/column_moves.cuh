@@ -150,9 +150,19 @@ struct Mover {
     typedef ResultPatch<O> Results;
     char* shared = result_lines(k) + Output<O>::at + run(strip) * Results::RUN + Results::column(32 * v + own);
     if constexpr (Output<O>::pitch) shared += Results::origin(first_result<O>(at, first(at)), p.out_strides[O].along);
-    int exist = RAGGED ? LINE_BYTES - 4 * (32 * v + own) : COLUMNS - 32 * v - own;
+    // What is left of a whole line. Words ask once for all items: a branch for each costs as much as the item.
+    const int exist = RAGGED ? LINE_BYTES - 4 * (32 * v + own) : COLUMNS - 32 * v - own;
+    if (WHOLE && RAGGED && exist < 4) {
+      if constexpr (RAGGED)
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) Results::put(shared, i, convert<Store>(get<O>(y[i])), exist);
+        for (int i = 0; i < ITEMS; i++) Results::put_bytes(shared, i, convert<Store>(get<O>(y[i])), exist);
+    } else {
+#pragma unroll
+      for (int i = 0; i < ITEMS; i++) {
+        Store item = convert<Store>(get<O>(y[i]));
+        if (!WHOLE || RAGGED || exist > 0) Results::put(shared, i, item);
+      }
+    }
   }
   __device__ __forceinline__ void store_lines(int k, const Spot& at) const {
     __syncwarp();  // all lanes have put theirs

@@ -21,7 +21,7 @@ template <class T, int GRAIN> struct Patch {
   static __device__ __forceinline__ int origin(const char*, i64) { return 0; }
   static __device__ __forceinline__ int column(int i) { return i * (int)sizeof(T); }
   static __device__ __forceinline__ T get(const char* run, int i) { return *(const T*)(run + i * LINE); }
-  static __device__ __forceinline__ void put(char* run, int i, const T& x, int) { *(T*)(run + i * LINE) = x; }
+  static __device__ __forceinline__ void put(char* run, int i, const T& x) { *(T*)(run + i * LINE) = x; }
   static __device__ __forceinline__ int place(int item) { return item * LINE + (SUBS > 1 ? item / ITEMS * LINE : 0); }
   // Calls move(place in shared memory, address) for all pieces that exist, of `items` and `columns`, of an array that begins at
   // `at`: neighbouring lanes have neighbours in memory. The first items may be left out.
@@ -72,8 +72,7 @@ template <class T, int PITCH, int PHASE> struct Loose {
   static __device__ __forceinline__ int origin(const char* at, i64 stride) { return phase(lowest(at, stride)) + FIRST; }
 
   static __device__ __forceinline__ int column(int i) { return i * SIZE; }
-  // Item i of a run, and how it is written where only `exist` bytes or columns of a whole line are left. Ragged words begin at any
-  // byte, all words of a line alike.
+  // Item i of a run. Ragged words begin at any byte, all words of a line alike.
   static __device__ __forceinline__ int shift_of(const char* run, int i) {
     return (PHASE < 0 || HIGH % 4 ? (int)(u64)run + i * LINE : PHASE + FIRST + i * LINE) & 3;
   }
@@ -85,19 +84,22 @@ template <class T, int PITCH, int PHASE> struct Loose {
       return from_words<T>({shift ? __funnelshift_r(words[0], words[1], 8 * shift) : words[0]});
     }
   }
-  static __device__ __forceinline__ void put(char* run, int i, const T& x, int exist) {
-    if constexpr (!RAGGED) { if (!WHOLE || exist > 0) *(T*)(run + i * LINE) = x; }
+  static __device__ __forceinline__ void put(char* run, int i, const T& x) {
+    char* at = run + i * LINE;
+    if constexpr (!RAGGED) *(T*)at = x;
     else {
       u32 word = to_words(x).w[0];
-      char* at = run + i * LINE;
       int shift = shift_of(run, i);
-      if (WHOLE && exist < 4) {
-#pragma unroll
-        for (int b = 0; b < 3; b++) if (b < exist) at[b] = (char)(word >> 8 * b);
-      } else if (shift == 0) *(u32*)at = word;
+      if (shift == 0) *(u32*)at = word;
       else if (shift == 2) { *(u16*)at = (u16)word; *(u16*)(at + 2) = (u16)(word >> 16); }
       else { at[0] = (char)word; *(u16*)(at + 1) = (u16)(word >> 8); at[3] = (char)(word >> 24); }
     }
+  }
+  // The bytes of a word that a whole line ends within.
+  static __device__ __forceinline__ void put_bytes(char* run, int i, const T& x, int exist) {
+    u32 word = to_words(x).w[0];
+#pragma unroll
+    for (int b = 0; b < 3; b++) if (b < exist) run[i * LINE + b] = (char)(word >> 8 * b);
   }
 
   static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
@@ -171,7 +173,7 @@ template <class T, int PITCH, int PHASE> struct Loose {
         if (ALL || (i + line >= lines.first && i + line < lines.last)) move(place + i * WIDE + from, to + from, -from, ALL ? 16 : bytes - from);
       }
     };
-    bool whole = lines.first == 0 && lines.last == HEIGHT && bytes == MOST;
+    bool whole = 32 % MAIN == 0 && HEIGHT % AT_ONCE == 0 && lines.first == 0 && lines.last == HEIGHT && bytes == MOST;
     if (whole) pieces(Int<1>{});
     else pieces(Int<0>{});
     if constexpr (PIECES > MAIN)
@@ -188,14 +190,22 @@ template <class T, int PITCH, int PHASE> struct Loose {
     constexpr int AT_ONCE = 32 / PER;
     i64 step = BACK ? -stride : stride;
     int bytes = bytes_of(columns), item = lane % PER * UNIT, line = lane / PER, place = phase(at) + line * WIDE;
-    P* to = at + line * step;
+    auto ends = [&](auto whole) {
+      P* to = at + line * step;
 #pragma unroll 4
-    for (int i = 0; i < HEIGHT; i += AT_ONCE, to = stepped(to, AT_ONCE * step)) {
-      if (i + line < lines.first || i + line >= lines.last) continue;
-      int shift = (place + i * WIDE) & 15, head = item - shift, tail = ((bytes + shift) & ~15) + head;
-      if ((shift > 0 || bytes < 16) && head >= 0 && head < bytes) move(place + i * WIDE + head, to + head);
-      if (tail > head && tail < bytes) move(place + i * WIDE + tail, to + tail);
-    }
+      for (int i = 0; i < HEIGHT; i += AT_ONCE, to = stepped(to, AT_ONCE * step)) {
+        int shift = (place + i * WIDE) & 15, head = item - shift, tail = ((bytes + shift) & ~15) + head;
+        if constexpr (whole.value) {  // the last piece has what the first one lacks of 16 bytes
+          int own = head < 0 ? head + MOST : head;
+          move(place + i * WIDE + own, to + own);
+        } else if (i + line >= lines.first && i + line < lines.last) {
+          if ((shift > 0 || bytes < 16) && head >= 0 && head < bytes) move(place + i * WIDE + head, to + head);
+          if (tail > head && tail < bytes) move(place + i * WIDE + tail, to + tail);
+        }
+      }
+    };
+    if (MOST % 16 == 0 && HEIGHT % AT_ONCE == 0 && bytes == MOST && lines.first == 0 && lines.last == HEIGHT) ends(Int<1>{});
+    else ends(Int<0>{});
   }
 };
 
@@ -244,7 +254,7 @@ template <class T, int GRAIN, bool CROSSES, bool KEPT = false, int SPLIT = 1> st
   static __device__ __forceinline__ int place(int i) { return i * SIZE ^ (i * SIZE >> 7 & 7) << 4; }
   static __device__ __forceinline__ int column(int i) { return place(CROSSES && !KEPT ? i % SIDE * NEAR + i / SIDE : i * SPLIT); }
   static __device__ __forceinline__ T get(const char* run, int i) { return *(const T*)(run + i * LINE); }
-  static __device__ __forceinline__ void put(char* run, int i, const T& x, int) { *(T*)(run + i * LINE) = x; }
+  static __device__ __forceinline__ void put(char* run, int i, const T& x) { *(T*)(run + i * LINE) = x; }
   static __device__ __forceinline__ Piece piece(const char* line, int i) {
     if constexpr (!KEPT) return *(const Piece*)(line + place(i));
     else {

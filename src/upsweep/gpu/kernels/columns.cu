@@ -10,7 +10,7 @@
 __device__ __forceinline__ i64 next_ticket(const Params& p) { return gridDim.x >= p.tickets ? p.tickets : take_ticket(p); }
 
 // Operators on bytes allow any order: a prefix after the other takes half the operations of the tree's sweeps.
-constexpr bool CHAINED = RAGGED && SUBS == 1 && !SEGMENTED;
+constexpr bool CHAINED = (RAGGED || is_woven<Input<0>::Load>) && SUBS == 1 && !SEGMENTED;
 
 // The warps that read, sum and write.
 struct Worker : Mover {

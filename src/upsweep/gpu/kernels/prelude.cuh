@@ -39,6 +39,16 @@ template <class T> inline constexpr bool is_spaced = false;
 template <class T, int COUNT, int AT> inline constexpr bool is_spaced<Spaced<T, COUNT, AT>> = true;
 template <class T, int COUNT, int AT> __device__ __forceinline__ T counting(const Spaced<T, COUNT, AT>& x) { return x.item[AT]; }
 
+// Four bytes, each the one at AT of COUNT neighbours in memory.
+template <int COUNT, int AT> struct alignas(4 * COUNT) Woven { u32 w[COUNT]; };
+template <class T> inline constexpr bool is_woven = false;
+template <int COUNT, int AT> inline constexpr bool is_woven<Woven<COUNT, AT>> = true;
+template <int AT> __device__ __forceinline__ u32 unwoven(const Woven<2, AT>& x) { return __byte_perm(x.w[0], x.w[1], AT * 0x1111 + 0x6420); }
+template <int AT> __device__ __forceinline__ u32 unwoven(const Woven<4, AT>& x) {
+  constexpr u32 pair = AT * 0x11 + 0x40;
+  return __byte_perm(__byte_perm(x.w[0], x.w[1], pair), __byte_perm(x.w[2], x.w[3], pair), 0x5410);
+}
+
 constexpr int log2_of(int x) { return x <= 1 ? 0 : 1 + log2_of(x / 2); }
 constexpr int max_of(int a, int b) { return a > b ? a : b; }
 
@@ -53,7 +63,8 @@ template <class From> __device__ __forceinline__ f32 before_narrow(From x) {
 template <class To, class From> __device__ __forceinline__ To convert(From x) {
   if constexpr (same<To, From>) return x;
   else if constexpr (is_spaced<From>) return convert<To>(counting(x));
-  else if constexpr (are_truths<From>) return convert<To>(ones(x.bytes));
+  else if constexpr (is_woven<From>) return convert<To>(unwoven(x));
+  else if constexpr (are_truths<From>) return convert<To>(ones(convert<u32>(x.bytes)));
   else if constexpr (same<From, b8>) return convert<To>(x.bits != 0);
   else if constexpr (same<From, f16>) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits)); return convert<To>(r); }
   else if constexpr (same<From, bf16>) return convert<To>(__uint_as_float((u32)x.bits << 16));

@@ -131,12 +131,21 @@ def for_columns(
 
 
 def for_stretch(
-    shape: Shape, n: int, columns: int, size: int, single: bool, wide: bool, many: bool, ragged: bool
+    shape: Shape,
+    n: int,
+    columns: int,
+    size: int,
+    single: bool,
+    wide: bool,
+    many: bool,
+    ragged: bool,
+    shared: int,
 ) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
     words of two bytes or more, tiles are twice as high, and a block is alone. Those of `wide` items are as high as their memory
     allows. Of `many` words lanes hold fewer items. `ragged` words of bytes go in eight warps of half the items: 333 bytes .650 ->
-    .662 of a copy, their maxima .659 -> .670 (H200)."""
+    .662 of a copy, their maxima .659 -> .670; of more than two columns a lane with all items, as look-backs are fewer, where two
+    such tiles fit the `shared` memory: 333 bytes .67 -> .71 (H200)."""
     sets = -(-columns // 32)
     if wide:
         return replace(shape, vector=sets, stretch=columns, loose=True)
@@ -147,7 +156,7 @@ def for_stretch(
         items, room, blocks = 2 * items, 2 * room, 1
     elif items * warps * columns * size > room and sets > 2 and not ragged:
         warps = max(1, warps // 2)
-    elif items * warps * columns * size > room:
+    elif items * warps * columns * size > (2 * room if ragged and sets > 2 and 5 * room <= shared else room):
         items //= 2
     if sets > 1:
         blocks = max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * sets))
