@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from upsweep.apps import moving
-from upsweep.gpu import compile, driver, flagged, kept, moves
+from upsweep.gpu import compile, driver, flagged, gathered, kept, moves
 from upsweep.gpu.arrays import view
+from upsweep.gpu.functions import memory_type
 
 RNG = np.random.default_rng(3)
 BLOCK = (256, 2, 1)
@@ -148,6 +149,40 @@ def test_blocks_that_do_not_wait_for_counts_are_found(three_blocks, monkeypatch)
 def test_flags_that_do_not_fit_into_shared_memory_go_by_two_launches(three_blocks):
     keep = RNG.random(1_500_000) < 0.001
     assert flagged.course("u8", False, True, len(keep), 0, 0) is None
+
+
+@pytest.fixture
+def gathering(emulated, monkeypatch):
+    """A selection by what items are, in the emulator's three blocks, whose shared memory is full soon."""
+    room = {"MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 2048 + 9000}
+    monkeypatch.setattr(driver, "attribute", lambda device, name: room.get(name, 3))
+    monkeypatch.setattr(gathered, "LEAST", 1)
+    monkeypatch.setattr(gathered, "THREADS", 64)
+    monkeypatch.setattr(gathered, "BLOCKS", 1)
+    gathered._ready.cache_clear()
+    yield emulated
+    gathered._ready.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["int8", "int16", "int32", "float64", "complex128"])
+def test_runs_are_gathered_in_one_launch(gathering, name):
+    dtype, size = np.dtype(name), np.dtype(name).itemsize
+    rule = kept.Select(memory_type(np.dtype(name)), size, runs=True)
+    for n, at in ((1, 0), (511, 1), (9001, 3), (20_001, 0)):
+        for share in (0, 0.03, 0.45, 1, "by turns"):
+            turns = np.arange(n) // (n // 5 + 1) % 2 == 1
+            heads = turns if share == "by turns" else RNG.random(n) < share
+            x = np.cumsum(heads, dtype=np.int8).astype(dtype)
+            heads = np.flatnonzero(np.concatenate([[True], x[1:] != x[:-1]]))
+            items = placed(gathering, x, at * size % 16)
+            for lengths in (False, True):
+                selection = kept.Selection(rule._replace(lengths=lengths), view(items), None)
+                count, made = selection.kept(items, (items.ptr, 0))
+                assert count == len(heads)
+                wanted = [x[heads], np.diff(heads, append=n)][: 1 + lengths]
+                for got, want in zip(made, wanted, strict=True):
+                    np.testing.assert_array_equal(gathering.host(got)[:count], want)
+    assert gathering.gpu.loaded == {"upsweep_gathered"}
 
 
 @pytest.mark.parametrize("move", ["where", "pack", "unique", "runs"])

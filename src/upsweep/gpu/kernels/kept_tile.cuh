@@ -3,7 +3,7 @@
 #include "kept.cuh"
 
 // The memory that a result of so many items is written to.
-__device__ __forceinline__ Room room_for(const Select& p, i64 kept) {
+template <class P> __device__ __forceinline__ Room room_for(const P& p, i64 kept) {
   const bool small = kept <= p.small.size;
   return {small ? p.small.size : p.large.size, small ? p.small.values : p.large.values,
           small ? p.small.places : p.large.places, small ? p.small.lengths : p.large.lengths};
