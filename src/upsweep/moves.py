@@ -62,6 +62,12 @@ class Moves(Protocol):
         """
         ...
 
+    def fill(self, x: Any, counts: Any, out: Any) -> Any:
+        """Writes the items of `repeat`, as many as there is room for. Gives how many there are in all, a 0-dimensional int64
+        array, below zero where a count is. Only a GPU's moves are asked for it, which wait for nothing.
+        """
+        ...
+
     def owners(self, counts: Any, offsets: Callable[[], Any]) -> tuple[Any, Any]:
         """For each item of such an output its s, and its place among those of s (int64)."""
         ...

@@ -253,7 +253,7 @@ coefficients, by 2^14, 2^16, 2^17, 2^20 at once: a row of 10^6 13, 11, 12, 16, 1
 
 
 def _in_series(xp: Any, x: Any, sections: tuple[Section, ...], name: str, order: str) -> Callable[[Any], Any]:
-    """The function that takes arrays where x lies through sections one after the other. The last section gives the dtype `name`."""
+    """The function that takes arrays that lie where x does through sections in series. The last section gives the dtype `name`."""
     known = cascades(choose((x,)))
     at_once = known and known.cascade(sections, name, order)
 

@@ -75,12 +75,13 @@ def start(
     course: Course, x: int, n: int, skip: int, device: int, stream: int, aside: int, small: Sequence[int], large: Sequence[int],
     count: int,
 ) -> None:  # fmt: skip
-    """Writes the kept items to the small memory if it takes them all, else to the large one, and their number to `count`. Memory is
-    how many it takes, and the addresses for values, places and lengths.
+    """Writes the kept items to the small memory if it takes them all, else to the large one, and their number to `count`. Memory
+    is how many it takes, and the addresses for values, places and lengths.
     """
     work = workspace(0, 2 * course.blocks, stream, device)
     parameter = _NUMBERS.pack(
-        work.control, work.nodes, work.node_words, x, n, skip, course.groups, course.share, course.held, aside, *small, *large, count
+        work.control, work.nodes, work.node_words, x, n, skip, course.groups, course.share, course.held, aside, *small, *large,
+        count,
     )  # fmt: skip
     driver.launch(
         course.kernel.loaded, course.blocks, THREADS, course.kernel.shared, stream, parameter, together=True
