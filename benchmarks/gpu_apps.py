@@ -163,12 +163,14 @@ def run(race: Race) -> dict[str, Any]:
 def markdown(device: str, rows: list[dict[str, Any]]) -> str:
     lines = [
         f"Applications on one {device}, {N} items. How many times as fast as PyTorch and CuPy, and the time of a copy of the "
-        "bytes that must move over theirs, all in one run; results were compared first.",
-        "", "| application | of a copy | x PyTorch | x CuPy | what bounds it |", "|---|---|---|---|---|",
+        "bytes that must move over theirs, all in one run; results were compared first. GB/s are of the bytes that must move, of "
+        "texts and frames those of the text.",
+        "", "| application | of a copy | GB/s | x PyTorch | x CuPy | what bounds it |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for row in rows:
         beside = [f"{row[name]:.2g}" if name in row else "" for name in ("torch", "cupy")]
-        lines.append(f"| {row['name']} | {row['of_a_copy']:.2g} | {' | '.join(beside)} | {row['bound']} |")
+        figures = f"{row['of_a_copy']:.2g}", f"{row['GB_a_second']:.3g}", *beside
+        lines.append(f"| {row['name']} | {' | '.join(figures)} | {row['bound']} |")
     return "\n".join(lines) + "\n"
 
 

@@ -90,9 +90,9 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
 def _filter(call: Planned, b: _Given, a: _Given, axis: int, order: str) -> Callable[..., Any]:
     """The function that filters arrays like this one, without a state."""
     xp, (x,) = call.xp, call.views
-    (b, a, _), (kind, name) = _coefficients(b, a, x)
+    (numerator, denominator, _), (kind, name) = _coefficients(b, a, x)
     along, wide = _time(x, axis), xp.complex128 if kind == "c" else xp.float64
-    front, sections = (b, ()) if kind == "c" else sectioned(b, a)
+    front, sections = (numerator, ()) if kind == "c" else sectioned(numerator, denominator)
     series = _in_series(xp, x, sections, name, order)
 
     def run(x: Any, segments: None) -> Any:
@@ -100,7 +100,7 @@ def _filter(call: Planned, b: _Given, a: _Given, axis: int, order: str) -> Calla
         if front != (1.0,) or kind == "c":
             u = _feed_forward(xp, front, xp.astype(u, wide, copy=False))
         if kind == "c":
-            _recur(u, a, order)
+            _recur(u, denominator, order)
             u = xp.astype(u, getattr(xp, name), copy=False)
         else:
             u = series(u)
@@ -253,12 +253,12 @@ coefficients, by 2^14, 2^16, 2^17, 2^20 at once: a row of 10^6 13, 11, 12, 16, 1
 
 
 def _in_series(xp: Any, x: Any, sections: tuple[Section, ...], name: str, order: str) -> Callable[[Any], Any]:
-    """The function that takes arrays that lie where x does through sections in series. The last section gives the dtype `name`."""
+    """The function that takes arrays which lie where x does through sections. The last section gives the dtype `name`."""
     known = cascades(choose((x,)))
-    at_once = known and known.cascade(sections, name, order)
+    at_once = known.cascade(sections, name, order) if known else None
 
     def results(x: Any) -> Any:
-        y = at_once and at_once(x)
+        y = None if at_once is None else at_once(x)
         return _by_scans(xp, sections, x, name, order) if y is None else y
 
     return results
