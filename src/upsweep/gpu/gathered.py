@@ -14,7 +14,7 @@ from upsweep.gpu.workspaces import workspace
 
 THREADS, BLOCKS = 512, 2
 """Threads of a block, and blocks of a multiprocessor."""
-ITEMS = {1: (16, 16), 2: (16, 8), 4: (16, 4), 8: (8, 2), 16: (4, 1)}
+ITEMS = {1: (16, 16), 2: (16, 8), 4: (16, 4), 8: (8, 2)}
 """Items of a lane in a group, and how many of these touch, by the bytes of an item."""
 LEAST, MOST = 1 << 20, 1 << 30
 """Items from which on this is faster than two launches, and for which counts have room."""

@@ -73,7 +73,7 @@ class Select(NamedTuple):
     @property
     def by_items(self) -> bool:
         """Whether what items are decides alone, and they alone are wanted, or the lengths of runs (kernels/gathered.cu)."""
-        return self.values and not self.places and not self.by_flags
+        return self.values and not self.places and not self.by_flags and self.size in gathered.ITEMS
 
     @property
     def writes(self) -> int:
