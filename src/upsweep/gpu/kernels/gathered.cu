@@ -8,7 +8,7 @@
 
 constexpr int HALF = STRIP / 2;    // of a group's items: what a warp brings side by side at once
 constexpr u32 ASIDE = 1u << 31, AGAIN = ~0u;  // where a group's items are: in memory aside, or in the input
-constexpr int MANY = 8;            // items of a lane on their way at once
+constexpr int MANY = sizeof(KEY) > 4 ? 4 : 8;  // items of a lane on their way at once
 static_assert(HALF * (int)sizeof(KEY) <= STAGE && (!LENGTHS || STRIP * 2 <= STAGE), "a warp has STAGE bytes for half of a group, and for all its places");
 
 // What a block knows of each of its groups. A scan makes of counts and last places those of all groups before.
