@@ -49,25 +49,28 @@ def spec(what: dict[str, Any], size: int) -> dict[str, Any]:
     }
 
 
-@lru_cache(1024)
-def _ready(what: tuple[tuple[str, Any], ...], size: int, python: tuple[Linked, ...], device: int) -> Kernel:
-    most = driver.attribute(device, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR") // BLOCKS - STATIC
-    return kernel("gathered", "upsweep_gathered", spec(dict(what), size), device, most, python)
+@lru_cache(256)
+def _ready(what: tuple[tuple[str, Any], ...], python: tuple[Linked, ...], shared: int, device: int) -> Kernel:
+    return kernel("gathered", "upsweep_gathered", dict(what), device, shared, python)
 
 
 def course(
     what: dict[str, Any], size: int, python: tuple[Linked, ...], n: int, skip: int, device: int
 ) -> Course | None:
     """That of n items, the first of which lies so many behind a multiple of 16 bytes; None where counts have no room."""
-    ready = _ready(tuple(what.items()), size, python, device)
-    group = 32 * ITEMS[size][0]
+    made, shared = (
+        spec(what, size),
+        driver.attribute(device, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR") // BLOCKS - STATIC,
+    )
+    group = 32 * made["ITEMS"]
     groups = -(-(n + skip) // group)
     blocks = min(BLOCKS * driver.attribute(device, "MULTIPROCESSOR_COUNT"), groups)
     share = -(-groups // blocks)
-    known = 4 * (3 * share + 1) + 64 * share * what["LENGTHS"]
-    held = (ready.shared - THREADS // 32 * spec(what, size)["STAGE"] - known) // 16 * 16
+    known = 4 * (3 * share + 1) + 64 * share * made["LENGTHS"]
+    held = (shared - THREADS // 32 * made["STAGE"] - known) // 16 * 16
     if held < 0 or n > MOST:
         return None
+    ready = _ready(tuple(made.items()), python, shared, device)
     return Course(ready, blocks, groups, share, held // size, groups * group // 2 * size)
 
 
