@@ -12,7 +12,7 @@ from upsweep.gpu.functions import Linked
 from upsweep.gpu.one_pass import Kernel, kernel
 from upsweep.gpu.workspaces import workspace
 
-THREADS, BLOCKS = 512, 2
+THREADS, BLOCKS = 384, 2
 """Threads of a block, and blocks of a multiprocessor."""
 ITEMS = {1: (16, 16), 2: (16, 8), 4: (16, 4), 8: (8, 2)}
 """Items of a lane in a group, and how many of these touch, by the bytes of an item."""
@@ -66,7 +66,7 @@ def course(
     groups = -(-(n + skip) // group)
     blocks = min(BLOCKS * driver.attribute(device, "MULTIPROCESSOR_COUNT"), groups)
     share = -(-groups // blocks)
-    known = 4 * (3 * share + 1) + 64 * share * made["LENGTHS"]
+    known = 4 * (3 * share + 1) + 32 * (4 if made["ITEMS"] > 16 else 2) * share * made["LENGTHS"]
     held = (shared - THREADS // 32 * made["STAGE"] - known) // 16 * 16
     if held < 0 or n > MOST:
         return None

@@ -129,19 +129,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gathered(c
   const Groups of = {words, words + share, words + 2 * share + 1, (Marks*)(words + 3 * share + 1)};
   KEY* const aside = p.aside + first * HALF;
   const auto load = [&](Items& x, KEY& edge, int g) {
-    const i64 at = begin + (i64)g * STRIP, from = at + lane * VECTOR;
+    const i64 at = begin + (i64)g * STRIP;
     if (RUNS && lane == 0 && at > 0 && at <= p.n) edge = p.x[at - 1];
-    load_items(x, p, from, FULL);
-    return kept_of(x, edge, p, from, lane);
+    load_items(x, p, at + lane * VECTOR, FULL);
   };
+  const auto marks = [&](const Items& x, const KEY& edge, int g) { return kept_of(x, edge, p, begin + (i64)g * STRIP + lane * VECTOR, lane); };
   const u32 epoch = threadIdx.x == 0 ? *(volatile u32*)(p.control + 2) : 0;
   if (threadIdx.x == 0) used = spilled = 0;
   __syncthreads();  // nothing is held
+  Items next;
+  KEY next_edge;
+  if (warp < some) load(next, next_edge, warp);
 #pragma unroll 1
   for (int g = warp; g < some; g += WARPS) {
-    Items x;
-    KEY edge;
-    const u32 mine = load(x, edge, g);
+    const Items x = next;
+    const u32 mine = marks(x, next_edge, g);
+    if (g + WARPS < some) load(next, next_edge, g + WARPS);
     const Ranks ranks = ranks_of(mine, lane);
     u32 start = 0;
     if (lane == 0) {
@@ -189,7 +192,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_gathered(c
     if (start == AGAIN) {
       Items x;
       KEY edge;
-      const u32 mine = load(x, edge, g);
+      load(x, edge, g);
+      const u32 mine = marks(x, edge, g);
       store_kept(to, x, mine, ranks_of(mine, lane), writes, stage, lane);
     } else move_items(to, start < ASIDE ? held + start : aside + (start & ~ASIDE), writes, lane);
     if (LENGTHS && count)
