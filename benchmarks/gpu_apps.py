@@ -48,6 +48,10 @@ def moves() -> Iterator[Race]:
                lambda: cp.asarray(x)[cp.asarray(few)], bound=TOLD)  # fmt: skip
     yield Race("where, 1 % kept", nbytes(few) + 2 * nbytes(x[few]), lambda: apps.where(few), lambda: few.nonzero()[:, 0],
                lambda: cp.flatnonzero(cp.asarray(few)), bound=TOLD)  # fmt: skip
+    some = int(few.count_nonzero())
+    sparse = torch.empty(N // 16, dtype=torch.int64, device=CUDA)
+    yield Race("where, 1 % kept, size known", nbytes(few) + 2 * nbytes(x[few]),
+               lambda: apps.where(few, out=sparse)[0][:some], lambda: few.nonzero()[:, 0])  # fmt: skip
     runs = torch.randint(0, 1000, (N // 4,), dtype=torch.int32, device=CUDA).repeat_interleave(4)
     firsts = torch.unique_consecutive(runs)
     yield Race("unique_consecutive", nbytes(runs, firsts), lambda: apps.unique_consecutive(runs),
@@ -59,6 +63,9 @@ def moves() -> Iterator[Race]:
     yield Race("run_length_decode", nbytes(few, lengths) + 4 * out, lambda: apps.run_length_decode(few, lengths),
                lambda: torch.repeat_interleave(few, lengths),
                bound="between its kernels the host learns the length and makes room; lengths are read, and written as bytes, first")  # fmt: skip
+    written = torch.empty(out, dtype=few.dtype, device=CUDA)
+    yield Race("run_length_decode, size known", nbytes(few, lengths) + 4 * out,
+               lambda: apps.run_length_decode(few, lengths, out=written)[0], lambda: torch.repeat_interleave(few, lengths, output_size=out))  # fmt: skip
     narrow = few.to(torch.uint8)
     yield Race("run_length_decode of bytes", nbytes(narrow, lengths) + out, lambda: apps.run_length_decode(narrow, lengths),
                lambda: torch.repeat_interleave(narrow, lengths),
