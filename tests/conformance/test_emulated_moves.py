@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from upsweep.apps import moving
-from upsweep.function import as_function
-from upsweep.gpu import compile, driver, flagged, gathered, kept, moves
+from upsweep.gpu import compile, driver, flagged, kept, moves
 from upsweep.gpu.arrays import view
-from upsweep.gpu.functions import memory_type
 
 RNG = np.random.default_rng(3)
 BLOCK = (256, 2, 1)
@@ -152,60 +148,6 @@ def test_blocks_that_do_not_wait_for_counts_are_found(three_blocks, monkeypatch)
 def test_flags_that_do_not_fit_into_shared_memory_go_by_two_launches(three_blocks):
     keep = RNG.random(1_500_000) < 0.001
     assert flagged.course("u8", False, True, len(keep), 0, 0) is None
-
-
-@pytest.fixture
-def gathering(emulated, monkeypatch):
-    """A selection by what items are, in the emulator's three blocks, whose shared memory is full soon."""
-    room = {"MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 2048 + 9000}
-    monkeypatch.setattr(driver, "attribute", lambda device, name: room.get(name, 3))
-    monkeypatch.setattr(gathered, "LEAST", 1)
-    monkeypatch.setattr(gathered, "THREADS", 64)
-    monkeypatch.setattr(gathered, "BLOCKS", 1)
-    gathered._ready.cache_clear()
-    yield emulated
-    gathered._ready.cache_clear()
-
-
-@pytest.mark.parametrize("name", ["int8", "int16", "int32", "float64"])
-def test_runs_are_gathered_in_one_launch(gathering, name):
-    dtype, size = np.dtype(name), np.dtype(name).itemsize
-    rule = kept.Select(memory_type(np.dtype(name)), size, runs=True)
-    for n, at in ((1, 0), (511, 1), (9001, 3), (20_001, 0)):
-        for share in (0, 0.03, 0.45, 1, "by turns"):
-            turns = np.arange(n) // (n // 5 + 1) % 2 == 1
-            heads = turns if share == "by turns" else RNG.random(n) < share
-            x = np.cumsum(heads, dtype=np.int8).astype(dtype)
-            heads = np.flatnonzero(np.concatenate([[True], x[1:] != x[:-1]]))
-            items = placed(gathering, x, at * size % 16)
-            for lengths in (False, True):
-                selection = kept.Selection(rule._replace(lengths=lengths), view(items), None)
-                count, made = selection.kept(items, (items.ptr, 0))
-                assert count == len(heads)
-                wanted = [x[heads], np.diff(heads, append=n)][: 1 + lengths]
-                for got, want in zip(made, wanted, strict=True):
-                    np.testing.assert_array_equal(gathering.host(got)[:count], want)
-    assert gathering.gpu.loaded == {"upsweep_gathered"}
-
-
-def test_what_a_function_keeps_is_gathered_in_one_launch(gathering):
-    x = RNG.integers(-5, 5, 9001).astype(np.int32)
-    keep = replace(as_function(lambda v: v > 2).taking([1]), results=(np.dtype(bool),))
-    np.testing.assert_array_equal(gathering.host(moves.pack(gathering.value(x), keep)), x[x > 2])
-    assert gathering.gpu.loaded == {"upsweep_gathered"}
-
-
-def test_items_for_which_there_is_no_room_are_not_gathered(gathering):
-    x, room = np.cumsum(RNG.random(9000) < 0.4, dtype=np.int32), gathering.value(np.full(1000, -7, np.int32))
-    lengths, count = gathering.value(np.full(1000, -7)), gathering.value(np.zeros(1, np.int64))
-    items, heads = gathering.value(x), np.flatnonzero(np.diff(x, prepend=-1))
-    how = kept.Select("i32", 4, runs=True, lengths=True)
-    kept.Selection(how, view(items), None).into(
-        items, (items.ptr, 0), [999, room.ptr, 0, lengths.ptr], count.ptr
-    )
-    assert gathering.host(count) == len(heads)
-    np.testing.assert_array_equal(gathering.host(room), [*x[heads][:999], -7])
-    np.testing.assert_array_equal(gathering.host(lengths), [*np.diff(heads)[:999], -7])
 
 
 @pytest.mark.parametrize("move", ["where", "pack", "unique", "runs"])

@@ -18,7 +18,6 @@ from upsweep.gpu import (
     codes,
     compile,
     flagged,
-    gathered,
     groups,
     kept,
     links,
@@ -69,11 +68,6 @@ SPECS = {
     **{f"sort of few: {name}": ("sort_small", made.spec) for name, made in SMALL_SORTS.items()},
     "places of flags": ("flagged", flagged.spec("u8", values=False, places=True)),
     "items of 16 bytes by flags": ("flagged", flagged.spec("uint4", values=True, places=False)),
-    **{
-        f"gathered: {name}": ("gathered", gathered.spec(select.spec, select.size))
-        for name, select in SELECTS.items()
-        if select.by_items and select.runs
-    },
     "codes": ("codes", codes.spec(512, False)),
     "count": ("count", repeating.counting("i32", 4, True)),
     "count many": ("count", repeating.counting("i64", 8, False)),

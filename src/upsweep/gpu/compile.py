@@ -53,7 +53,6 @@ _PARTS = {
     "select": f"{_SELECT} select.cu",
     "select_few": f"{_SELECT} select_few.cu",
     "flagged": "narrow.cuh prelude.cuh counts.cuh packs.cuh spec room.cuh flagged.cuh epochs.cuh flagged.cu",
-    "gathered": f"{_SELECT} gathered.cuh epochs.cuh gathered.cu",
     "repeat": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cu",
     "sort": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort.cu",
     "sort_small": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort_small.cu",

@@ -7,7 +7,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, NamedTuple
 
-from upsweep.gpu import driver, flagged, gathered, mailbox
+from upsweep.gpu import driver, flagged, mailbox
 from upsweep.gpu.functions import Linked, value_type
 from upsweep.gpu.one_pass import INT64, Kernel, kernel, nodes
 from upsweep.gpu.view import View
@@ -69,11 +69,6 @@ class Select(NamedTuple):
         if not self.by_flags or self.rest or self.lengths:
             return False
         return self.size == 16 and not self.places if self.values else self.places
-
-    @property
-    def by_items(self) -> bool:
-        """Whether what items are decides alone, and they alone are wanted, or the lengths of runs (kernels/gathered.cu)."""
-        return self.values and not self.places and not self.by_flags and self.size in gathered.ITEMS
 
     @property
     def writes(self) -> int:
@@ -142,7 +137,6 @@ class Selection:
         # This view keeps no memory alive.
         self.place = View(0, (), (), INT64, like.device, like.kind, None)
         self.courses: dict[tuple[int, bool], tuple[Course, Any]] = {}
-        self.gathers: dict[int, tuple[gathered.Course, Any]] = {}
         self.maker = like.kind.likeness.ways["cuda"].maker
         results = (how.values, x.dtype if x else INT64), (how.places, INT64), (how.lengths, INT64)
         wanted = [(k, dtype) for k, (wants, dtype) in enumerate(results, 1) if wants]
@@ -201,8 +195,6 @@ class Selection:
                 stream = self.kind.stream(self.place)
                 flagged.start(straight, x, flags, self.n, self.device, stream, small, large, count)
                 return
-        if self.how.by_items and self.n >= gathered.LEAST and self._gather(like, x, large, count, small):
-            return
         size, vector = self.how.size, SHAPES[self.how.size][2]
         skip = flags & 15 if flags else x % 16 // size
         even = not x or (x - skip * size) % min(16, vector * size) == 0
@@ -224,23 +216,6 @@ class Selection:
         )  # fmt: skip
         for ready, blocks in course.launches:
             driver.launch(ready.loaded, blocks, course.threads, 0, stream, parameter)
-
-    def _gather(self, like: Any, x: int, large: list[int], count: int, small: Sequence[int]) -> bool:
-        """Whether one launch has done it."""
-        skip = x % 16 // self.how.size
-        known = self.gathers.get(skip)
-        if known is None:
-            python = (self.how.test,) if self.how.test else ()
-            course = gathered.course(self.how.spec, self.how.size, python, self.n, skip, self.device)
-            if course is None:
-                return False
-            known = self.gathers[skip] = course, self.maker(like, (course.aside // 8,), INT64)
-        course, make = known
-        # The name keeps the memory until the launch is in its stream.
-        aside = make(like)
-        stream, pointer = self.kind.stream(self.place), self.kind.pointer(aside)
-        gathered.start(course, x, self.n, skip, self.device, stream, pointer, small, large, count)
-        return True
 
 
 _NUMBERS = Struct("<21q")

@@ -43,7 +43,7 @@ __device__ __forceinline__ bool passes(KEY x) {
 
 // A lane's items of a tile, of the lines where any is wanted.
 struct Items { Pack<KEY, VECTOR> line[LINES]; };
-template <class P> __device__ __forceinline__ void load_items(Items& to, const P& p, i64 from, u32 wanted) {
+__device__ __forceinline__ void load_items(Items& to, const Select& p, i64 from, u32 wanted) {
   if (EVEN && from >= 0 && from + (LINES - 1) * LINE + VECTOR <= p.n) {
 #pragma unroll
     for (int k = 0; k < LINES; k++) if (marks_of(wanted, k)) to.line[k].load(p.x + from + k * LINE);
@@ -89,7 +89,7 @@ __device__ __forceinline__ u32 heads_of(const Pack<KEY, VECTOR>& line, KEY& edge
 #endif
 
 // The items of a lane that are kept because of their values, a bit each. `edge` is the item before the warp's first.
-template <class P> __device__ __forceinline__ u32 kept_of(const Items& x, KEY edge, const P& p, i64 from, int lane) {
+__device__ __forceinline__ u32 kept_of(const Items& x, KEY edge, const Select& p, i64 from, int lane) {
   u32 mine = 0;
 #pragma unroll
   for (int k = 0; k < LINES; k++) {

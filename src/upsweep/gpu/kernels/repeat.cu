@@ -27,9 +27,9 @@ struct Repeat {
   Nodes nodes;
 };
 
-__device__ __forceinline__ void load_counts(Pack<COUNT, COUNTS>& to, const Repeat& p, i64 t) {
+template <bool ONCE = false> __device__ __forceinline__ void load_counts(Pack<COUNT, COUNTS>& to, const Repeat& p, i64 t) {
   const i64 at = t * TILE + threadIdx.x * COUNTS;
-  to.template load_within<EVEN>(p.counts + at, 0, p.n - at);
+  to.template load_within<EVEN, ONCE>(p.counts + at, 0, p.n - at);
 }
 
 // The sums of tiles, and the sum of all counts: -2 where a count is negative.
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_sums(const __grid_
 #pragma unroll
   for (int g = 0; g < TOGETHER; g++) {
     Pack<COUNT, COUNTS> counts;
-    load_counts(counts, p, t + g);
+    load_counts<true>(counts, p, t + g);
     i64 sum = 0, set = 0;
     u64 bytes = 0;
 #pragma unroll
