@@ -14,7 +14,7 @@ from upsweep.apps.kinds import enter, host
 from upsweep.apps.repeated import Planned, called
 from upsweep.apps.roots import quotient, roots
 from upsweep.apps.sections import Section, sectioned
-from upsweep.arguments import ShapeError, axis_of
+from upsweep.arguments import ShapeError, axis_of, check_order
 from upsweep.engine import DTypeError, choose
 from upsweep.moves import cascades, loops
 from upsweep.operators import ops
@@ -44,7 +44,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
     Raises:
         ShapeError: coefficients that are not 1-D or empty, or a state of the wrong shape.
         ZeroDivisionError: `a[0]` is zero.
-        DTypeError: long double, or anything that is no number.
+        DTypeError: long double, or anything that is no number. ValueError: another order.
 
     Speed: on a CPU all sections go through memory together, on a GPU up to four of them where that is faster, else each by
     itself. Where there are more zeros than poles, where x or the coefficients are complex and where there is a state, the `b`
@@ -66,6 +66,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
         return called(_filter, (x,), (), None, b, a, axis, order)
     xp, (x, zi), give = enter(x, zi, labels=True)
     (b, a, packed), (kind, name) = _coefficients(b, a, x, zi)
+    check_order(order)
     axis, wide, result = _time(x, axis), xp.complex128 if kind == "c" else xp.float64, getattr(xp, name)
     u = _moved(xp, x, axis, -1)
     u = u if u.dtype == wide else xp.astype(u, wide)
@@ -91,6 +92,7 @@ def _filter(call: Planned, b: _Given, a: _Given, axis: int, order: str) -> Calla
     """The function that filters arrays like this one, without a state."""
     xp, (x,) = call.xp, call.views
     (numerator, denominator, _), (kind, name) = _coefficients(b, a, x)
+    check_order(order)
     along, wide = _time(x, axis), xp.complex128 if kind == "c" else xp.float64
     front, sections = (numerator, ()) if kind == "c" else sectioned(numerator, denominator)
     series = _in_series(xp, x, sections, name, order)
