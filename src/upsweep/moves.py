@@ -62,6 +62,12 @@ class Moves(Protocol):
         """
         ...
 
+    def fill(self, x: Any, counts: Any, out: Any) -> Any:
+        """Writes the items of `repeat`, as many as there is room for. Gives how many there are in all, a 0-dimensional int64
+        array, below zero where a count is. Only a GPU's moves are asked for it, which wait for nothing.
+        """
+        ...
+
     def owners(self, counts: Any, offsets: Callable[[], Any]) -> tuple[Any, Any]:
         """For each item of such an output its s, and its place among those of s (int64)."""
         ...
@@ -114,9 +120,9 @@ class Automata(Protocol):
 class Cascades(Protocol):
     """The function by which an engine takes items through all sections of a filter at once."""
 
-    def cascade(self, sections: Sequence[Any], x: Any, dtype: str, order: str) -> Any:
-        """The results, in `dtype`, of sections of a filter in series along the last axis of x, real numbers; None where an engine
-        leaves rows that lie like these to scans.
+    def cascade(self, sections: Sequence[Any], dtype: str, order: str) -> Callable[[Any], Any]:
+        """The function that gives the results, in `dtype`, of sections of a filter in series along the last axis of an array of
+        real numbers; it gives None where the engine leaves rows that lie like these to scans.
 
         Each has the bits of a scan; `upsweep.apps.sections` says what a section is.
         """

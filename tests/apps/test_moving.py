@@ -110,7 +110,7 @@ def test_any_byte_but_zero_is_true(n):
 def test_a_size_known_beforehand_takes_what_fits(apps, n, dtype):
     keep, x = RNG.random(n) < 0.5, RNG.integers(0, 3, n).astype(dtype)
     heads = np.append(np.ones(min(n, 1), bool), x[1:] != x[:-1])
-    starts = np.flatnonzero(heads)
+    starts, starting = np.flatnonzero(heads), heads * 2
     for size in (0, 1, n // 3, n + 5):
         for result, want in [
             (apps.compact(x, keep, size=size), x[keep]),
@@ -118,6 +118,7 @@ def test_a_size_known_beforehand_takes_what_fits(apps, n, dtype):
             (apps.unique_consecutive(x, size=size), x[heads]),
             (apps.run_length_encode(x, size=size)[::2], x[heads]),
             (apps.run_length_encode(x, size=size)[1:], np.diff(starts, append=n)),
+            (apps.run_length_decode(x, starting, size=size), np.repeat(x, starting)),
         ]:
             got, count = result
             same(got, np.append(want, np.zeros(size, want.dtype))[:size])
@@ -152,7 +153,13 @@ def test_what_is_kept_goes_into_out():
     assert got is out
     assert count == keep.sum()
     same(out, np.append(x[keep], np.full(700, -1))[:700])
+    out[:] = -1
+    got, count = apps.run_length_decode(x, keep * 1, out=out[5:])
+    assert count == keep.sum()
+    assert got.base is out
+    same(out, np.concatenate([np.full(5, -1), x[keep], np.full(700, -1)])[:700])
     for call in (
+        lambda: apps.run_length_decode(np.ones((1000, 2)), keep * 1, size=3),
         lambda: apps.compact(x, keep, out=np.zeros((1, 1000), int)),
         lambda: apps.compact(np.ones((1000, 2)), keep, size=3),
         lambda: apps.where(keep, size=3, out=out),

@@ -371,6 +371,9 @@ def test_what_cannot_be_filtered_is_refused():
             lfilter(b, a, x)
     with pytest.raises(up.ShapeError, match="out of range"):
         lfilter([1.0], [1.0, 0.5], np.ones((2, 3)), axis=2)
+    for zi in (None, [1.0]):
+        with pytest.raises(ValueError, match="order='tre'"):
+            lfilter([1.0], [1.0, 0.5], [1.0], zi=zi, order="tre")
     with pytest.raises(up.ShapeError, match=r"need shape \(2,\)"):
         lfilter([1.0], [1.0, 0.5, 0.25], [1.0], zi=[1.0])
 

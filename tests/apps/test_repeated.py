@@ -32,6 +32,10 @@ CALLS = {
     "gae": lambda x, v, d: up.gae(x, v, float(v[2, 2]), d, gamma=float(v[0, 0]), lam=0.9, axis=0),
     "gae, rows": lambda x, v, d: up.gae(x, v, v[3], None, gamma=0.9, lam=1, axis=0),
     "gae, sequential": lambda x, v, d: up.gae(x, v, 1.0, d, gamma=0.9, lam=0.5, axis=0, order="sequential"),
+    "lfilter": lambda x, v, d: up.lfilter([0.5, 0.25], [1.0, -0.5], x, 0),
+    "lfilter, rows": lambda x, v, d: up.lfilter(np.array([0.0, 1.0]), [2.0, 0.0, 0.5], x, order="sequential"),
+    "lfilter, more zeros than poles": lambda x, v, d: up.lfilter([1.0, 0.5, 0.25], [1.0, 0.5], x[:, 0]),
+    "lfilter, one row": lambda x, v, d: up.lfilter([1.0], [1.0, 0.5, 0.25], x[:, 1]),
     "gae, next": lambda x, v, d: up.gae(
         x, v, dones=d, gamma=0.9, lam=0.5, axis=0, next_values=v[::-1], truncated=d[::-1]
     ),

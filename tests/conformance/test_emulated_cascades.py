@@ -34,8 +34,8 @@ def lasting(*angles):
 
 def same(on, sections, x, dtype="float64"):
     """Whether the bits are the processor's; NaN has no sign that counts."""
-    want = host.cascade(sections, x, dtype, "tree")
-    got = on.host(cascades.cascade(sections, on.value(x), dtype, "tree"))
+    want = host.cascade(sections, dtype, "tree")(x)
+    got = on.host(cascades.cascade(sections, dtype, "tree")(on.value(x)))
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
     bits, there = f"u{want.itemsize}", ~np.isnan(want)
     return np.array_equal(np.isnan(got), ~there) and np.array_equal(
@@ -67,9 +67,9 @@ def test_signs_of_zeros_and_what_overflows(small, a):
 def test_rows_that_lie_otherwise_are_left_to_scans(small):
     sections, x = sections_of(*signal.butter(2, 0.3)), RNG.standard_normal((4, 2 * TILE))
     for left in (x.T, x[:, ::2], x.reshape(2, 2, -1).swapaxes(0, 1), x[:, ::-1]):
-        assert cascades.cascade(sections, small.made(left), "float64", "tree") is None
-    assert cascades.cascade(sections, small.made(x), "float64", "sequential") is None
-    assert cascades.cascade(sections, small.made(x[::2, 1:]), "float64", "tree") is not None
+        assert cascades.cascade(sections, "float64", "tree")(small.made(left)) is None
+    assert cascades.cascade(sections, "float64", "sequential")(small.made(x)) is None
+    assert cascades.cascade(sections, "float64", "tree")(small.made(x[::2, 1:])) is not None
 
 
 def test_filters_that_scans_are_faster_for():

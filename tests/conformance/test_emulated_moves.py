@@ -196,6 +196,23 @@ def test_runs_are_written_out(emulated):
     )
 
 
+@pytest.mark.parametrize("at", [0, 4])
+def test_runs_are_written_into_given_memory(emulated, at):
+    """Nobody waits for their number. Behind the last item, and where a count is negative, nothing is written."""
+    x, counts = RNG.integers(0, 99, 2100).astype(np.int32), RNG.integers(0, 9, 2100)
+    want = np.repeat(x, counts)
+    for room in (0, 1, 5000, len(want), len(want) + 9000):
+        out = placed(emulated, np.full(room, -7, np.int32), at)
+        count = moves.fill(emulated.value(x), emulated.value(counts), out)
+        assert emulated.host(count) == len(want)
+        written = np.append(want, np.full(max(0, room - len(want)), -7))
+        np.testing.assert_array_equal(emulated.host(out), written[:room])
+    counts[1500] = -3
+    out = placed(emulated, np.full(5000, -7, np.int32), at)
+    assert emulated.host(moves.fill(emulated.value(x), emulated.value(counts), out)) < 0
+    assert (emulated.host(out) == -7).all()
+
+
 def placed(emulated, x, at):
     """An array that lies so many bytes behind a multiple of 16."""
     memory = emulated.put(np.frombuffer(bytes(at) + x.tobytes(), np.uint8))

@@ -72,6 +72,7 @@ SPECS = {
     "count": ("count", repeating.counting("i32", 4, True)),
     "count many": ("count", repeating.counting("i64", 8, False)),
     "repeat": ("repeat", repeating.spec(np.dtype("int64"), 4)),
+    "repeat to odd places": ("repeat", repeating.spec(np.dtype("int64"), 4, touching=False)),
     "repeat by few": ("repeat", repeating.spec(np.dtype("uint8"), 16, even=False)),
     "owners": ("repeat", repeating.spec(np.dtype("int32"), 0)),
     "automaton": ("automaton", automata.spec(apps.python_lexer())),
@@ -163,6 +164,24 @@ def test_a_graph_holds_places_of_flags(cuda):
         assert torch.equal(want, keep.nonzero()[:, 0])
         assert int(count) == len(want)
         assert torch.equal(out[: len(want)], want[: len(out)])
+
+
+def test_a_graph_holds_repetitions(cuda):
+    torch = pytest.importorskip("torch")
+    x, lengths = torch.arange(100_000, device="cuda"), torch.ones(100_000, dtype=torch.int64, device="cuda")
+    out = torch.zeros(300_000, dtype=torch.int64, device="cuda")
+    apps.run_length_decode(x, lengths, out=out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        _, count = apps.run_length_decode(x, lengths, out=out)
+    for most in (1, 5, 9, 2):
+        lengths.copy_(torch.randint(0, most, (len(x),), device="cuda"))
+        out.fill_(-1)
+        graph.replay()
+        want = torch.repeat_interleave(x, lengths)
+        assert int(count) == len(want)
+        assert torch.equal(out[: len(want)], want[: len(out)])
+        assert (out[len(want) :] == -1).all()
 
 
 def test_tiles_that_keep_few_stand_beside_tiles_that_keep_many(cuda):

@@ -168,25 +168,37 @@ def _runs(x: Any) -> tuple[Any, Any]:
 
 
 @homes.apart
-def run_length_decode(values: Any, lengths: Any) -> Any:
+def run_length_decode(values: Any, lengths: Any, *, size: int | None = None, out: Any = None) -> Any:
     """Each value as often as its length says: `numpy.repeat(values, lengths)`.
 
     Args:
         values: m items or rows of any dtype.
         lengths: m integers, none negative.
+        size, out: as in `compact`, for 1-D values. Nothing waits for a GPU then.
+
+    Returns:
+        An array of the values' kind, dtype and device. With size or out a pair: the array, and the sum of the lengths, a
+        0-dimensional int64 array of the same kind; on a GPU it is below zero where a length is, and nothing else is written.
 
     Raises:
-        ShapeError: lengths of another shape, or negative. DTypeError: lengths that are no integers.
+        ShapeError: lengths of another shape, or negative. DTypeError: lengths that are no integers. Those of `compact` for size
+        and out.
 
     >>> from upsweep import apps
     >>> apps.run_length_decode([5, 2, 5], [3, 2, 1]).tolist()
     [5, 5, 5, 2, 2, 5]
+    >>> items, count = apps.run_length_decode([5, 2, 5], [3, 2, 1], size=8)
+    >>> items.tolist(), int(count)
+    ([5, 5, 5, 2, 2, 5, 0, 0], 6)
     """
     xp, (values, lengths), give = enter(values, lengths)
     lengths = counts_of(xp, lengths, "lengths")
     if values.ndim == 0 or lengths.shape[0] != values.shape[0]:
         raise ShapeError(f"{lengths.shape[0]} lengths do not fit values of shape {tuple(values.shape)}")
-    return give(moving.repeat(xp, values, lengths, "lengths"))
+    if size is None and out is None:
+        return give(moving.repeat(xp, values, lengths, "lengths"))
+    room, result = _room(xp, give, values, size, out)
+    return result(), give(moving.fill(xp, values, lengths, room, "lengths"))
 
 
 def counts_of(xp: Any, counts: Any, what: str) -> Any:

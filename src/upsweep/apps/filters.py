@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 
 from upsweep import api, homes
 from upsweep.apps.kinds import enter, host
+from upsweep.apps.repeated import Planned, called
 from upsweep.apps.roots import quotient, roots
 from upsweep.apps.sections import Section, sectioned
-from upsweep.arguments import ShapeError, axis_of
+from upsweep.arguments import ShapeError, axis_of, check_order
 from upsweep.engine import DTypeError, choose
 from upsweep.moves import cascades, loops
 from upsweep.operators import ops
@@ -43,7 +44,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
     Raises:
         ShapeError: coefficients that are not 1-D or empty, or a state of the wrong shape.
         ZeroDivisionError: `a[0]` is zero.
-        DTypeError: long double, or anything that is no number.
+        DTypeError: long double, or anything that is no number. ValueError: another order.
 
     Speed: on a CPU all sections go through memory together, on a GPU up to four of them where that is faster, else each by
     itself. Where there are more zeros than poles, where x or the coefficients are complex and where there is a state, the `b`
@@ -60,39 +61,66 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
 
     Source: Blelloch (1990), section 1.4; Oppenheim and Schafer, "Discrete-time signal processing", section 6.3.
     """
+    b, a = _given(b), _given(a)
+    if zi is None:
+        return called(_filter, (x,), (), None, b, a, axis, order)
     xp, (x, zi), give = enter(x, zi, labels=True)
     (b, a, packed), (kind, name) = _coefficients(b, a, x, zi)
-    if x.ndim == 0:
-        raise ShapeError("a 0-dimensional array has no axis to filter along; pass x.reshape(1)")
-    axis = axis_of(axis, tuple(x.shape))
-    wide = xp.complex128 if kind == "c" else xp.float64
+    check_order(order)
+    axis, wide, result = _time(x, axis), xp.complex128 if kind == "c" else xp.float64, getattr(xp, name)
     u = _moved(xp, x, axis, -1)
-    if zi is None and kind != "c":
-        front, sections = sectioned(b, a)
-        if front != (1.0,):
-            u = _feed_forward(xp, front, xp.astype(u, wide, copy=False))
-        return give(_moved(xp, _cascade(xp, sections, u, name, order), -1, axis))
     u = u if u.dtype == wide else xp.astype(u, wide)
     size = max(len(a), len(b)) - 1
-    state = None if zi is None else _state(xp, zi, axis, u, size, wide)
-    result = getattr(xp, name)
-    if state is not None and u.ndim == 1 and kind != "c" and (known := loops(choose((x,)))):
+    state = _state(xp, zi, axis, u, size, wide)
+    if u.ndim == 1 and kind != "c" and (known := loops(choose((x,)))):
         made = known.filtered(sectioned((1.0,), a)[1], packed, u, state, order)
         y, state = (v if v.dtype == result else xp.astype(v, result) for v in made)
         return give(y), give(state)
     y = _feed_forward(xp, b, u)
-    if state is not None and size:
+    if size:
         head = min(size, u.shape[-1])
         y[..., :head] = y[..., :head] + state[..., :head]
     if kind == "c":
-        for pole in roots(a):
-            api.linear_recurrence(pole, y, axis=-1, out=y, order=order)
+        _recur(y, a, order)
     else:
-        y = _cascade(xp, sectioned((1.0,), a)[1], y, "float64", order)
+        y = _in_series(xp, y, sectioned((1.0,), a)[1], "float64", order)(y)
     out = give(xp.astype(_moved(xp, y, -1, axis), result, copy=False))
-    if state is None:
-        return out
     return out, give(xp.astype(_moved(xp, _last_state(xp, b, a, u, y, state), -1, axis), result, copy=False))
+
+
+def _filter(call: Planned, b: _Given, a: _Given, axis: int, order: str) -> Callable[..., Any]:
+    """The function that filters arrays like this one, without a state."""
+    xp, (x,) = call.xp, call.views
+    (numerator, denominator, _), (kind, name) = _coefficients(b, a, x)
+    check_order(order)
+    along, wide = _time(x, axis), xp.complex128 if kind == "c" else xp.float64
+    front, sections = (numerator, ()) if kind == "c" else sectioned(numerator, denominator)
+    series = _in_series(xp, x, sections, name, order)
+
+    def run(x: Any, segments: None) -> Any:
+        u = _moved(xp, x, along, -1)
+        if front != (1.0,) or kind == "c":
+            u = _feed_forward(xp, front, xp.astype(u, wide, copy=False))
+        if kind == "c":
+            _recur(u, denominator, order)
+            u = xp.astype(u, getattr(xp, name), copy=False)
+        else:
+            u = series(u)
+        return _moved(xp, u, -1, along)
+
+    return run
+
+
+def _recur(y: Any, a: Sequence[complex], order: str) -> None:
+    """The recurrences of all poles, in place."""
+    for pole in roots(a):
+        api.linear_recurrence(pole, y, axis=-1, out=y, order=order)
+
+
+def _time(x: Any, axis: Any) -> int:
+    if x.ndim == 0:
+        raise ShapeError("a 0-dimensional array has no axis to filter along; pass x.reshape(1)")
+    return axis_of(axis, tuple(x.shape))
 
 
 @homes.apart
@@ -134,15 +162,25 @@ def linear_recurrence(coefficients: Any, x: Any, *, axis: int = -1, initial: Any
     return lfilter([1.0], denominator, x, axis=axis, zi=np.moveaxis(state, -1, axis))[0]
 
 
-def _coefficients(b: Any, a: Any, x: Any, zi: Any) -> tuple[tuple[Any, ...], tuple[str, str]]:
+_Given = tuple[np.dtype, tuple[int, ...], bytes]
+"""Dtype, shape and bytes of coefficients. They are told by their bits: equal numbers may differ in the sign of a zero."""
+
+
+def _given(coefficients: Any) -> _Given:
+    # Where lists are told from arrays first, arrays take half the time.
+    v = coefficients if type(coefficients) is np.ndarray else host(coefficients)
+    return v.dtype, v.shape or (1,), v.tobytes()
+
+
+def _coefficients(b: _Given, a: _Given, *arrays: Any) -> tuple[tuple[Any, ...], tuple[str, str]]:
     """Coefficients as `_monic` gives them, and kind and name of the dtype that all operands give together, by NumPy's rule."""
-    b, a = (v if v.ndim else v.reshape(1) for v in (host(b), host(a)))
-    if b.ndim != 1 or a.ndim != 1 or not b.size or not a.size:
+    (b_dtype, b_shape, b_bytes), (a_dtype, a_shape, a_bytes) = b, a
+    if len(b_shape) != 1 or len(a_shape) != 1 or not b_bytes or not a_bytes:
         raise ShapeError(
-            f"coefficients must be 1-D and not empty, got b of shape {b.shape} and a of shape {a.shape}"
+            f"coefficients must be 1-D and not empty, got b of shape {b_shape} and a of shape {a_shape}"
         )
-    dtype = _filtered(*[v.dtype for v in (b, a, x, zi) if v is not None])
-    return _monic(b.dtype, b.tobytes(), a.dtype, a.tobytes()), dtype
+    dtype = _filtered(b_dtype, a_dtype, *[v.dtype for v in arrays])
+    return _monic(b_dtype, b_bytes, a_dtype, a_bytes), dtype
 
 
 @lru_cache(256)
@@ -163,8 +201,7 @@ def _filtered(*dtypes: Any) -> tuple[str, str]:
 
 @lru_cache(256)
 def _monic(b_dtype: np.dtype, b: bytes, a_dtype: np.dtype, a: bytes) -> tuple[Any, ...]:
-    """Both polynomials as Python numbers, divided by a[0], and the bytes of their real parts. They are told by their bits: equal
-    numbers may differ in the sign of a zero."""
+    """Both polynomials as Python numbers, divided by a[0], and the bytes of their real parts."""
     given = np.frombuffer(b, b_dtype), np.frombuffer(a, a_dtype)
     numerator, denominator = (v.astype(np.complex128).tolist() for v in given)
     if not np.isfinite([*numerator, *denominator]).all():
@@ -217,12 +254,20 @@ coefficients, by 2^14, 2^16, 2^17, 2^20 at once: a row of 10^6 13, 11, 12, 16, 1
 """
 
 
-def _cascade(xp: Any, sections: tuple[Section, ...], x: Any, name: str, order: str) -> Any:
-    """Sections one after the other, each a scan of the results of the one before it. The last section gives the dtype `name`."""
+def _in_series(xp: Any, x: Any, sections: tuple[Section, ...], name: str, order: str) -> Callable[[Any], Any]:
+    """The function that takes arrays which lie where x does through sections. The last section gives the dtype `name`."""
     known = cascades(choose((x,)))
-    y = known and known.cascade(sections, x, name, order)
-    if y is not None:
-        return y
+    at_once = known.cascade(sections, name, order) if known else None
+
+    def results(x: Any) -> Any:
+        y = None if at_once is None else at_once(x)
+        return _by_scans(xp, sections, x, name, order) if y is None else y
+
+    return results
+
+
+def _by_scans(xp: Any, sections: tuple[Section, ...], x: Any, name: str, order: str) -> Any:
+    """The same, each section a scan of the results of the one before it."""
     dtype = getattr(xp, name)
     for k, section in enumerate(sections):
         last = k + 1 == len(sections)

@@ -154,6 +154,16 @@ def repeat(xp: Any, x: Any, counts: Any, what: str = "counts") -> Any:
     return x[owners(xp, counts, what)[0]]
 
 
+def fill(xp: Any, x: Any, counts: Any, out: Any, what: str = "counts") -> Any:
+    """The items of `repeat`, as many as there is room for, and how many there are in all: `Moves.fill`."""
+    if (moves := fast(x)) and on_gpu(x):
+        return moves.fill(x, counts, out)
+    made = repeat(xp, x, counts, what)
+    room = min(out.shape[0], made.shape[0])
+    out[:room] = made[:room]
+    return xp.asarray(made.shape[0], dtype=xp.int64, device=x.device)
+
+
 def owners(xp: Any, counts: Any, what: str = "counts") -> tuple[Any, Any]:
     """For each item of such an output: the s that it belongs to, and its place among the items of s."""
     moves = fast(counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from struct import pack
 from typing import Any
@@ -29,11 +29,25 @@ _PANEL = STEPS * LANES
 _njit: Any = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
-def cascade(sections: Sequence[Any], x: np.ndarray, dtype: str, order: str) -> np.ndarray:
-    """The results, in `dtype`, of sections one after the other along the last axis of x, real numbers."""
-    x = x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
-    y = np.empty_like(x, dtype=np.float32 if dtype == "float32" else np.float64)
-    table = _table_of(sections)
+def cascade(sections: Sequence[Any], dtype: str, order: str) -> Callable[[np.ndarray], np.ndarray]:
+    """The function of x that gives the results of sections: see `upsweep.moves.Cascades.cascade`."""
+    table, alone = _table_of(sections), _alone_in_order if order == "sequential" else _along
+    made, result = np.dtype(np.float32 if dtype == "float32" else np.float64), np.dtype(dtype)
+
+    def results(x: np.ndarray) -> np.ndarray:
+        x = x if x.dtype.char in "fd" else x.astype(np.float64)
+        y = np.empty_like(x, dtype=made)
+        if x.ndim == 1:
+            alone(_row(x), _row(y), 1, len(x), table)
+        else:
+            _rows(x, y, table, order)
+        return y if result is made else y.astype(result)
+
+    return results
+
+
+def _rows(x: np.ndarray, y: np.ndarray, table: tuple[np.ndarray, ...], order: str) -> None:
+    """Rows through all sections, in threads."""
     for source, target in _planes(x, y):
         rows, n = source.shape
         beside = n < _PANEL or abs(source.strides[0]) < abs(source.strides[1])
@@ -48,7 +62,6 @@ def cascade(sections: Sequence[Any], x: np.ndarray, dtype: str, order: str) -> n
             way(_words(a), _words(b), *a.shape, table)
 
         threads.each(work, range(0, rows, share))
-    return y.astype(dtype, copy=False)
 
 
 def filtered(
@@ -66,15 +79,17 @@ def _planes(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarr
     """Both arrays as rows: all rows at once, or a plane at a time where the strides do not make one plane of all."""
     if not x.size:
         return
-    if x.ndim == 1:
-        yield x[None], y[None]
-        return
     flat = [v.reshape(-1, v.shape[-1]) for v in (x, y)]
     if all(map(np.may_share_memory, flat, (x, y))):
         yield flat[0], flat[1]
     else:
         for place in np.ndindex(x.shape[:-2]):
             yield x[place], y[place]
+
+
+def _row(v: np.ndarray) -> tuple[int, ...]:
+    """The words of a single row."""
+    return address_of(v), 0, v.strides[0], v.itemsize
 
 
 def _words(v: np.ndarray) -> tuple[int, ...]:

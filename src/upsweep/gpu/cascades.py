@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
@@ -47,7 +47,12 @@ _WORDS = 4
 """Words of a sum of complex numbers."""
 
 
-def cascade(sections: Sequence[Any], x: Any, dtype: str, order: str) -> Any:
+def cascade(sections: Sequence[Any], dtype: str, order: str) -> Callable[[Any], Any]:
+    """The function of x that gives the results of sections: see `upsweep.moves.Cascades.cascade`."""
+    return lambda x: _results(sections, x, dtype, order)
+
+
+def _results(sections: Sequence[Any], x: Any, dtype: str, order: str) -> Any:
     """The results, in `dtype`, of sections one after the other along the last axis of x.
 
     None but for rows in the order of the tree, whose items touch and which lie equally far apart, where that is faster than a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from upsweep.gpu.boxes import boxes
 from upsweep.gpu.codes import write_codes
 from upsweep.gpu.links import distances
-from upsweep.gpu.repeating import count, owners, repeat
+from upsweep.gpu.repeating import count, fill, owners, repeat
 from upsweep.gpu.selecting import again, found, pack, partition, runs, select, unique, where
 from upsweep.gpu.sorting import argsort, radix_sort
 
@@ -15,6 +15,7 @@ __all__ = [
     "boxes",
     "count",
     "distances",
+    "fill",
     "found",
     "owners",
     "pack",

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from upsweep.engine import EngineError
 from upsweep.gpu import compile, driver
 from upsweep.gpu.arrays import view
 from upsweep.gpu.functions import Linked
@@ -32,6 +33,14 @@ def items_of(x: Any) -> View:
     seen = view(x)
     size = seen.dtype.itemsize
     return seen if seen.strides == (size,) and seen.ptr % size == 0 else converted(seen, seen.dtype)
+
+
+def side_by_side(*outputs: View | None) -> None:
+    """Refuses memory in which items do not touch."""
+    if any(v and v.strides != (v.dtype.itemsize,) and v.shape[0] > 1 for v in outputs):
+        raise EngineError(
+            "the cuda engine brings items together in memory without gaps; pass a contiguous out"
+        )
 
 
 def empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.gpu import driver, mailbox, steps
+from upsweep.gpu.arrays import view
 from upsweep.gpu.functions import memory_type, value_type
 from upsweep.gpu.one_pass import (
     INT64,
@@ -21,6 +22,7 @@ from upsweep.gpu.one_pass import (
     movable,
     nodes,
     resident,
+    side_by_side,
     start,
     stream_of,
     zeros,
@@ -42,54 +44,76 @@ TOGETHER = 4
 
 
 @lru_cache(64)
-def spec(counts: np.dtype, size: int, even: bool = True) -> dict[str, Any]:
+def spec(counts: np.dtype, size: int, even: bool = True, touching: bool = True) -> dict[str, Any]:
     """The constants of the kernel that repeats items of so many bytes. For 0 it writes the owners of the items."""
     chunk, parts, neighbours = SHAPES[size or 8]
     return {
         "COUNT": memory_type(counts), "VALUE": RAW[size or 1], "VALUES": size > 0, "OWNERS": size == 0, "EVEN": even,
         "THREADS": THREADS, "COUNTS": COUNTS, "CHUNK": chunk, "PARTS": parts, "PER": neighbours, "TOGETHER": TOGETHER,
+        "TOUCHING": touching,
     }  # fmt: skip
+
+
+class Spread:
+    """The repetitions that counts say, of the items of `x`, or of none. The sum of the counts goes to the address `total`, -2
+    where a count is negative: all is made ready while the device adds the counts up."""
+
+    def __init__(self, counts: View, x: View | None, total: int, touching: bool = True) -> None:
+        self.counts, self.x, self.total, self.tiles = counts, x, total, _tiles(counts)
+        levels, self.words = nodes(self.tiles)
+        # The second kernel reads this memory.
+        self.sums = zeros(counts, 3 + self.words, self.tiles * THREADS + self.tiles // 8 + 1)
+        self.levels = [self.sums.ptr + 24 + 8 * first for first in levels]
+        text = spec(counts.dtype, 0, _even(counts))
+        summing = kernel("repeat", "upsweep_sums", text, counts.device)
+        self._launch(summing, -(-self.tiles // TOGETHER), 0, 0, 0, 0)
+        even = _even(counts) and (x is None or _even(x))
+        self.text = spec(counts.dtype, x.dtype.itemsize if x else 0, even, touching)
+        self.filling = kernel("repeat", "upsweep_fill", self.text, counts.device)
+
+    def fill(self, room: int, values: int, owners: int = 0, ranks: int = 0) -> None:
+        """Writes so many items at most, their owners and their places among an owner's to these addresses."""
+        if room > 0:
+            blocks = -(-(self.tiles - (-room // self.text["CHUNK"])) // self.text["PARTS"])
+            self._launch(self.filling, blocks, room, values, owners, ranks)
+
+    def _launch(self, ready: Kernel, blocks: int, room: int, *outputs: int) -> None:
+        counts, begin = self.counts, self.sums.ptr
+        short = begin + 8 * (3 + self.words)
+        parameter = _NUMBERS.pack(
+            counts.ptr, counts.shape[0], self.tiles, begin, begin + 8, begin + 16, self.total, short,
+            short + 8 * self.tiles * THREADS, self.x.ptr if self.x else 0, *outputs, room, *self.levels, self.words,
+        )  # fmt: skip
+        with driver.on_device(counts.device):
+            driver.launch(ready.loaded, blocks, THREADS, 0, stream_of(counts), parameter)
 
 
 def spread(counts: View, x: View | None) -> tuple[int, Callable[..., None]]:
     """The sum of counts, below zero where one is, and the function that writes each item of `x` as often as its count says.
 
-    Without x it writes owners, and places among an owner's. It takes the addresses for values, owners and places. All is made
-    ready while the device adds the counts up.
+    Without x it writes owners, and places among an owner's. It takes the addresses for values, owners and places.
     """
-    n, tiles = counts.shape[0], _tiles(counts)
-    if n == 0:
+    if counts.shape[0] == 0:
         return 0, lambda *outputs: None
-    levels, words = nodes(tiles)
-    sums = zeros(counts, 3 + words, tiles * THREADS + tiles // 8 + 1)
-    short, box, stream = sums.ptr + 8 * (3 + words), mailbox.box(counts.device), stream_of(counts)
-    tree, source = [sums.ptr + 24 + 8 * first for first in levels], x.ptr if x else 0
-
-    def launch(ready: Kernel, blocks: int, *outputs: int) -> None:
-        # It holds the memory of the sums, which the second kernel reads.
-        begin = sums.ptr
-        parameter = _NUMBERS.pack(
-            counts.ptr, n, tiles, begin, begin + 8, begin + 16, box.ptr, short, short + 8 * tiles * THREADS, source,
-            *outputs, *tree, words,
-        )  # fmt: skip
-        with driver.on_device(counts.device):
-            driver.launch(ready.loaded, blocks, THREADS, 0, stream, parameter)
-
-    text = spec(counts.dtype, 0, _even(counts))
-    launch(kernel("repeat", "upsweep_sums", text, counts.device), -(-tiles // TOGETHER), 0, 0, 0)
-    text = spec(counts.dtype, x.dtype.itemsize if x else 0, _even(counts) and (x is None or _even(x)))
-    filling = kernel("repeat", "upsweep_fill", text, counts.device)
-    chunk, parts = text["CHUNK"], text["PARTS"]
-    room = box.wait(stream)
-
-    def fill(values: int, owners: int = 0, ranks: int = 0) -> None:
-        if room:
-            launch(filling, -(-(tiles - (-room // chunk)) // parts), values, owners, ranks)
-
-    return room, fill
+    box = mailbox.box(counts.device)
+    made = Spread(counts, x, box.ptr)
+    room = box.wait(stream_of(counts))
+    return room, lambda *outputs: made.fill(room, *outputs)
 
 
-_NUMBERS = Struct("<18q")
+def fill(x: Any, counts: Any, out: Any) -> Any:
+    """As many of the items of `repeat` as there is room for, and their full number, without waiting for it."""
+    items, given, to = items_of(x), items_of(counts), view(out)
+    side_by_side(to)
+    if not given.shape[0]:
+        return zeros(items, 1).owner.reshape(())
+    count, size = empty(items, (), INT64), to.dtype.itemsize
+    made = Spread(given, items, count.ptr, touching=to.ptr % min(16, SHAPES[size][2] * size) == 0)
+    made.fill(to.shape[0], to.ptr)
+    return count.owner
+
+
+_NUMBERS = Struct("<19q")
 
 
 def _tiles(counts: View) -> int:

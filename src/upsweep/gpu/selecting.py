@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from upsweep import dtypes
-from upsweep.engine import EngineError
 from upsweep.function import Function
 from upsweep.gpu.arrays import view
 from upsweep.gpu.functions import Linked, memory_type
 from upsweep.gpu.kept import Select, Selection
-from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, movable, zeros
+from upsweep.gpu.one_pass import INT64, RAW, empty, items_of, movable, side_by_side, zeros
 from upsweep.gpu.view import View
 
 
@@ -32,10 +31,7 @@ def select(x: Any, keep: Any, values: Any, places: Any, lengths: Any) -> Any:
     """As many kept items as there is room for, and their full number, without waiting for it."""
     items = items_of(x)
     outputs = [None if out is None else view(out) for out in (values, places, lengths)]
-    if any(v and v.strides != (v.dtype.itemsize,) and v.shape[0] > 1 for v in outputs):
-        raise EngineError(
-            "the cuda engine brings items together in memory without gaps; pass a contiguous out"
-        )
+    side_by_side(*outputs)
     flags = None if keep is None or isinstance(keep, Function) else items_of(keep)
     how = _moving(items) if flags else _comparing(items) if keep is None else _testing(items, keep)
     wanted = {"values": values is not None, "places": places is not None, "lengths": lengths is not None}

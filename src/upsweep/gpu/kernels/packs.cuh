@@ -12,8 +12,9 @@ template <class T, int N> struct Pack {
     memcpy(&x, SIZE < 4 ? &word : w + j * SIZE / 4, SIZE);
     return x;
   }
-  // Load from an address that is a multiple of their size, or of 16.
-  __device__ __forceinline__ void load(const T* from) {
+  // Load from an address that is a multiple of their size, or of 16. ONCE: nobody will ask for them again, so they leave the caches
+  // first.
+  template <bool ONCE = false> __device__ __forceinline__ void load(const T* from) {
     if constexpr (N * SIZE == 1) w[0] = *(const u8*)from;
     else if constexpr (N * SIZE == 2) w[0] = *(const u16*)from;
     else if constexpr (N * SIZE == 4) w[0] = *(const u32*)from;
@@ -21,7 +22,7 @@ template <class T, int N> struct Pack {
     else {
 #pragma unroll
       for (int i = 0; i < WORDS / 4; i++) {
-        const uint4 v = ((const uint4*)from)[i];
+        const uint4 v = ONCE ? __ldcs((const uint4*)from + i) : ((const uint4*)from)[i];
         w[4 * i] = v.x; w[4 * i + 1] = v.y; w[4 * i + 2] = v.z; w[4 * i + 3] = v.w;
       }
     }
@@ -38,8 +39,8 @@ template <class T, int N> struct Pack {
     }
   }
   // Load them so, by one load where all exist and lie evenly.
-  template <bool WHOLE> __device__ __forceinline__ void load_within(const T* from, i64 low, i64 high) {
-    if (WHOLE && low <= 0 && high >= N) load(from); else load_some(from, low, high);
+  template <bool WHOLE, bool ONCE = false> __device__ __forceinline__ void load_within(const T* from, i64 low, i64 high) {
+    if (WHOLE && low <= 0 && high >= N) load<ONCE>(from); else load_some(from, low, high);
   }
 };
 

@@ -5,6 +5,7 @@
 // The cuts: Green, McColl and Bader, "GPU merge path" (2012).
 //   VALUES   x[s] is written for each item of segment s
 //   OWNERS   s is written, and the item's place within the segment
+//   TOUCHING   neighbours are written by one store
 #include "packs.cuh"
 #include "tally.cuh"
 
@@ -22,12 +23,13 @@ struct Repeat {
   u64* bytes;  // the counts of a thread, where those of its tile fit
   u8* wide;    // for each tile, whether they do not
   const VALUE* x; VALUE* values; i64* owners; i64* ranks;
+  i64 room;    // items of the output that are written at most
   Nodes nodes;
 };
 
-__device__ __forceinline__ void load_counts(Pack<COUNT, COUNTS>& to, const Repeat& p, i64 t) {
+template <bool ONCE = false> __device__ __forceinline__ void load_counts(Pack<COUNT, COUNTS>& to, const Repeat& p, i64 t) {
   const i64 at = t * TILE + threadIdx.x * COUNTS;
-  to.template load_within<EVEN>(p.counts + at, 0, p.n - at);
+  to.template load_within<EVEN, ONCE>(p.counts + at, 0, p.n - at);
 }
 
 // The sums of tiles, and the sum of all counts: -2 where a count is negative.
@@ -38,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_sums(const __grid_
 #pragma unroll
   for (int g = 0; g < TOGETHER; g++) {
     Pack<COUNT, COUNTS> counts;
-    load_counts(counts, p, t + g);
+    load_counts<true>(counts, p, t + g);
     i64 sum = 0, set = 0;
     u64 bytes = 0;
 #pragma unroll
@@ -100,7 +102,7 @@ __device__ __forceinline__ Cut cut_at(const Repeat& p, i64 step, int lane) {
 
 // Neighbours of the output. The block owns those from low up to high.
 template <class T> __device__ __forceinline__ void store_neighbours(T* to, const T (&v)[PER], int low, int high) {
-  if (low <= 0 && high >= PER) {
+  if (TOUCHING && low <= 0 && high >= PER) {
     if constexpr (PER * sizeof(T) == 4) *(u32*)to = *(const u32*)v;
     else if constexpr (PER * sizeof(T) == 8) *(u64*)to = *(const u64*)v;
     else {
@@ -140,7 +142,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
   const i64 step = (i64)blockIdx.x * PARTS;
   if (warp == 0) {
     const Cut cut = cut_at(p, step, lane);
-    if (lane == 0) shared_cut = cut;
+    // Where a count is negative, the sums say nothing.
+    if (lane == 0) shared_cut = *p.negative ? Cut{p.tiles, 0, 0} : cut;
     if (lane < PARTS && cut.tile + lane < p.tiles) {
       tile_sums[lane] = p.nodes.level[0][cut.tile + lane];
       wides[lane] = p.wide[cut.tile + lane];
@@ -157,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (sizeof(VALUE) > 8 ? 768 :
 
   for (int part = 0; part < PARTS && cut.tile < p.tiles; part++) {
     const i64 t = cut.tile, bound = (step + part - t + 1) * CHUNK;
-    const i64 low = max(cut.start, bound - CHUNK), high = min(cut.end, bound), base = low & -(i64)PER, start = cut.start;
+    const i64 low = max(cut.start, bound - CHUNK), high = min(min(cut.end, bound), p.room), base = low & -(i64)PER, start = cut.start;
     const bool last = cut.end <= bound, fresh = known != t;
     Pack<VALUE, COUNTS> mine;
     const auto segments = [&](i64 from, auto f) {

@@ -56,9 +56,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_mark(const
   if (tile.total > SLOT) return;
 #pragma unroll
   for (int k = 0; k < LINES; k++) {
-    u32 to = tile.before + ranks.place[k];
+    KEY* to = moved + tile.before + ranks.place[k];
 #pragma unroll
-    for (int j = 0; j < VECTOR; j++) if (mine >> (k * VECTOR + j) & 1) moved[to++] = x.line[k].get(j);
+    for (int j = 0; j < VECTOR; j++) if (mine >> (k * VECTOR + j) & 1) { *to = x.line[k].get(j); to++; }
   }
   __syncthreads();  // they are side by side
   uint4* const slot = (uint4*)(p.slots + t * SLOT);
