@@ -18,7 +18,7 @@ from upsweep.cpu.rows import (
     rows_of,
     side_by_side,
 )
-from upsweep.cpu.words import LINE, PANELS, ROW, WHOLE
+from upsweep.cpu.words import CLASH, LINE, PANELS, ROW, WHOLE
 from upsweep.operators import extreme, free, variant_of
 from upsweep.plan import Plan
 
@@ -177,7 +177,10 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     beside, apart = (plan.axis, lie.inner) if lie.turned else (lie.inner, plan.axis)
     items = plan.n if lie.turned else lie.side_by_side
     line = items * item_size(plan)
-    if line >= tuning.STAGED_LINE and (not lie.turned or items >= tuning.SHORT):
+    too_long = (
+        line >= tuning.STAGED_ROW and items >= tuning.SHORT if lie.turned else line >= tuning.STAGED_LINE
+    )
+    if too_long:
         return 0
     large = plan.n * plan.rows * item_size(plan) >= tuning.STAGED_FROM
     if plan.segmented and plan.exclusive and lie.turned and not (large and items >= tuning.RESTARTED_ROW):
@@ -188,11 +191,21 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
             (array[apart] if lie.turned else abs(array[apart])) == items * d.itemsize for array, d in arrays
         )
         enough = line >= 2 * LINE if not lie.turned else items >= 3 * ROW or past_cache(plan)
-        if not (dense and large and enough and line < tuning.STAGED_LINE):
+        if not (dense and large and enough and line < _longest_staged(plan, lie, line)):
             return 0
     elif items < ROW if lie.turned else plan.reduce:
         return 0
     return max(ROW, lanes_of(plan, False), tuning.STAGED_BYTES // line // ROW * ROW)
+
+
+def _longest_staged(plan: Plan, lie: Rows, line: int) -> int:
+    """The bytes of the shortest lines without gaps that are swept where they lie in large arrays. Longer rows come near too
+    where their results go past the cache, and where they would drive each other out of the nearest one.
+    """
+    many = lanes_of(plan, False) >= ROW
+    clash = line % (CLASH if many else 2 * CLASH) == 0
+    near = many if clash else past_cache(plan)
+    return tuning.STAGED_ROW if lie.turned and near else tuning.STAGED_LINE
 
 
 def _width_folded(plan: Plan, lie: Rows) -> int:

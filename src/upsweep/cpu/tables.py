@@ -137,7 +137,9 @@ def _place(part: np.ndarray, size: int, facts: Facts, scratch: Scratch) -> None:
     for region in (Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL):
         part[region] = scratch.take(size * cuts.width)
     part[Part.HEAD] = scratch.take(size * ROW)
-    part[Part.STAGE] = scratch.take(size * cuts.staged * (facts.plan.n if lie.turned else lie.side_by_side))
+    line = size * (facts.plan.n if lie.turned else lie.side_by_side)
+    # Lines may have gaps, and the last 16 items of a row are read as a whole.
+    part[Part.STAGE] = scratch.take(cuts.staged * (line + LINE) + size * ROW)
     if cuts.along:
         # An item stands before the others, and the last items are padded.
         for level in range(1, PANELS):
