@@ -11,6 +11,7 @@ from upsweep.cpu.rows import (
     Rows,
     Strides,
     as_stored,
+    backward,
     costly,
     item_size,
     lanes_of,
@@ -56,7 +57,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     any_order = free(plan.op, plan.accumulators)
     straight, in_order = any_order and not plan.segmented, plan.order == "sequential" and not any_order
     lie, wanted, read = rows_of(plan, strides), wanted_threads(plan, strides), read_size(plan, strides)
-    along = lie.inner is None or (straight and _line_by_line(plan, lie))
+    along = lie.inner is None or (straight and _line_by_line(plan, strides, lie))
     tuned = rows if along else columns
     staged = 0 if along else lines_staged(plan, strides, lie)
     width = _width(plan, lie, tuned.width, staged, in_order, wanted)
@@ -109,10 +110,10 @@ def _fewer(plan: Plan) -> int:
     return (max(item_size(plan), 4) - 1).bit_length() - 2
 
 
-def _line_by_line(plan: Plan, lie: Rows) -> bool:
+def _line_by_line(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> bool:
     """Whether rows side by side are scanned straight through, one by one. A map or a finish of such rows works on panels."""
     plain_rows = plan.map is plan.finish is None and lie.turned and not lie.crossed
-    return plain_rows and plan.n >= shortest_straight(plan)
+    return plain_rows and plan.n >= shortest_straight(plan) and not backward(plan, strides)
 
 
 def _width(plan: Plan, lie: Rows, most: int, staged: int, in_order: bool, wanted: int) -> int:

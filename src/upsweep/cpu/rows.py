@@ -130,10 +130,7 @@ def goes_abreast(plan: Plan, columns: int) -> bool:
     if not in_tree or not plain(plan):
         return False
     size = max(d.itemsize for d in plan.accumulators)
-    if plan.segmented:
-        pays = columns * size >= tuning.FLAGGED_BYTES
-    else:
-        pays = columns > 2 or columns * size >= tuning.PAIR_BYTES or plan.reduce
+    pays = columns * size >= tuning.FLAGGED_BYTES or not plan.segmented
     filled = columns / lanes_of(plan, False) >= tuning.COSTLY_FILLED or not costly(plan)
     return pays and filled
 
@@ -142,6 +139,12 @@ def lanes_of(plan: Plan, along: bool) -> int:
     """Runs that are swept at once, or columns: at least four, as of complex128 two cost 1.3 times as much."""
     widest = max(d.itemsize for d in plan.accumulators)
     return max(4, (tuning.LANES if along and not costly(plan) else tuning.COSTLY_LANES) // widest)
+
+
+def lanes_abreast(plan: Plan, columns: int) -> int:
+    """The lanes of few columns: a narrow vector, if all columns fit into it."""
+    narrow = max(4, tuning.ABREAST_LANES // max(d.itemsize for d in plan.accumulators))
+    return narrow if columns <= narrow else lanes_of(plan, False)
 
 
 def backward(plan: Plan, strides: Sequence[Strides]) -> bool:

@@ -174,12 +174,14 @@ float32 .10, float64 and complex64 .19.
 In order, where code for any strides is no vector code, 256 x 1000, scan, reduction, recurrence, segments: float32 .31 .08, .24
 .04, .69 .10, .48 .08, float64 .32 .16, .25 .08, .70 .18, .49 .17, complex64 .65 .15, .58 .08, 1.22 .22, .74 .17; 200 x 20000:
 float32 .72 .32, .45 .09, .97 .50, float64 .96 .60, .62 .33, 1.38 .83."""
-PAIR_BYTES = 12
-"""Two columns that share cache lines are scanned together from so many bytes of a line on, and more columns always. Time of the
-other way over this one, AMD, 2^17 items: int8 2, 3, 7, 15, 24 columns .8 1.5 4.3 8.5 12, truths 3, 7, 24 1.4 2.8 7, int16 2, 3, 8
-.9 1.3 3.6, int32 2, 3, 5 1.1 1.5 2, int64 2, 3 1.7 2.6; float32 2^18 items 2, 3, 5, 7, 15 .79 1.2 1.8 4 6.3, float64 2 and 7 1.35
-3.8. Reductions of 2 columns of float32 1.9, int8, int16, int32, int64 2.2 2.4 3.6 2.4."""
-FLAGGED_BYTES = 16
+ABREAST_LANES = 16
+"""Bytes of the vectors of few columns that fit into one; at least four lanes. Others have vectors of COSTLY_LANES. A vector begins
+with each line, so that wider ones overlap more, and most of their stores cross lines of the cache. ns an item of such vectors and
+of narrow ones, one thread, AMD with AVX-512, 512 KiB: float32 3 columns .74 .42, 4 .52 .32, float64 2 1.04 .71, 4 .61 .49, int16 3
+.72 .34, 7 .32 .19, uint8 3 .82 .35, 7 .31 .15, 16 .13 .08, reductions of 3 columns .24 .14, .20 .09; in 32 MiB float32 3 .77 .50,
+int16 3 .70 .47, uint8 16 .14 .10. Speed of a copy by two columns one by one and so, 512 KiB and 32 MiB: float32 .17 .24, .21 .48,
+int32 .12 .19, .24 .51, int16 .07 .10, .16 .28, uint8 .05 .06, .11 .15."""
+FLAGGED_BYTES = 12
 """Few columns in segments are scanned together from so many bytes of a line on, as each has its copy of the flags. ns an item
 one by one, or item by item, and so, one thread, AMD, 2^18 items, by columns: float32 3 .70 .97, 4 .76 .78, 5 .78 .70, 8 .90
 .51, 16 1.13 .30, float64 2 1.56 1.46, 4 1.56 .88, 8 3.4 .63, int32 4 .76 .76, 8 .48 .50, 16 .29 .29, int64 2 1.49 1.43, 4 .86
