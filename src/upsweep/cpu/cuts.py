@@ -149,7 +149,9 @@ def _takes_extremes(plan: Plan, strides: tuple[Strides, ...], lie: Rows, along: 
 
 def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     """Whether a scan goes item by item. Scans in order of columns and of few rows do. Where every order gives the same bits,
-    columns go item by item if that is faster: their results stay in the cache, and there are enough columns for all threads.
+    columns go item by item if that is faster: they have no gaps between them, their results stay in the cache, and there are
+    enough columns for all threads. Of 200 columns with gaps, 32 MiB of uint8 were reduced in 2.1 ns an item so and are in .25, of
+    int32 in 2.6 and .70; 256 KiB of uint8 were scanned in .71 and are in .32, of int32 in .97 and .56.
     """
     lie = rows_of(plan, strides)
     if lie.folded:
@@ -158,8 +160,15 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
         return plan.order == "sequential" and not lie.turned
     threads = wanted_threads(plan, strides)
     enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
-    columns = (lie.inner is not None and not lie.abreast) or lie.near * item_size(plan) >= tuning.WALKED_BYTES
+    columns = lie.near * item_size(plan) >= tuning.WALKED_BYTES
+    if lie.inner is not None:
+        columns = not lie.abreast and _lines_without_gaps(plan, strides, lie.inner)
     return columns and not lie.turned and enough and not past_cache(plan)
+
+
+def _lines_without_gaps(plan: Plan, strides: tuple[Strides, ...], inner: int) -> bool:
+    reads, writes = lines_of(plan)
+    return side_by_side(strides, (*reads, *writes), inner, False)
 
 
 def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
