@@ -114,9 +114,8 @@ def folded_of(plan: Plan, steps: Sequence[int], outer: Sequence[int], sizes: Seq
     row = plan.n * max(item_size(plan), 4)
     if steps[outer[-1]] >= steps[plan.axis]:
         called = plan.map is not None or plan.finish is not None
-        far = plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES
-        longest = tuning.FOLDED_FAR if far else tuning.FOLDED_CALLED
-        return int(called and sizes[-1] >= tuning.FOLDED_ROWS and row <= longest)
+        short = plan.n < tuning.SHORT_CALLED and row <= tuning.FOLDED_CALLED
+        return int(called and sizes[-1] >= tuning.FOLDED_ROWS and short)
     if len(outer) < 2 or sizes[-2] < tuning.FOLDED_ROWS or row * sizes[-1] > tuning.FOLDED_BYTES:
         return 0
     few = sizes[-1] * max(d.itemsize for d in plan.accumulators) <= LINE

@@ -30,10 +30,10 @@ def turner(
     """The code of an operator on items of C components, with prefixes of V, for `count` sixteens of w rows. `frame` holds the
     addresses of the starts, of the prefixes before the rows, and of the place for those behind; of room for a group's counter,
     block sums and prefixes; of the arrays, and of the place for the results; then the bytes from row to row, of the arrays and
-    of the results; room for results that wait; the rows that are read next, which the cache fetches meanwhile, with the bytes from
-    row to row and from sixteen to sixteen; and a number. The results are the prefixes BEHIND or BEFORE items, or NOTHING but those
-    behind the rows. An address of rows is the lowest one of the first 16 items, which stand from the last to the first where rows
-    lie `backward`.
+    of the results; room for results that wait; the rows that are read next, which the cache fetches meanwhile, with the bytes
+    from row to row and from sixteen to sixteen; and a number. The results are the prefixes BEHIND or BEFORE items, or NOTHING
+    but those behind the rows. An address of rows is the lowest one of the first 16 items, which stand from the last to the first
+    where rows lie `backward`.
 
     There are whole groups of `lanes` rows. Where the first rows of a group are `skipped`, or the last sixteen has fewer items, as
     the number says, results wait in their room, run by run, and those that are wanted are copied to their places.
