@@ -145,7 +145,7 @@ def ending_with_its_page(x, gap=0):
 )
 def test_short_rows(name, exclusive, segmented, started):
     case = CASES[name]
-    for rows, items in ((9, 40), (16, 16), (33, 50), (70, 100), (130, 31), (9, 7)):
+    for rows, items in ((9, 40), (16, 16), (33, 50), (70, 100), (130, 31), (9, 7), (35, 512), (19, 300)):
         xs = case.draw((items, rows), rows)
         heads = np.random.default_rng(rows).random((items, rows)) < 0.1 if segmented else None
         start = case.draw((rows,), 3)[0] if started or exclusive else None
@@ -163,6 +163,30 @@ def test_short_rows(name, exclusive, segmented, started):
             up.scan(given, case.op, out=given, exclusive=exclusive, threads=threads, **how)
             for y, want in zip(ys, wants, strict=True):
                 assert y.tobytes() == want.T.tobytes(), (rows, items, threads)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+@pytest.mark.parametrize("name", ["hash-u64", "affine-f32"])
+def test_short_rows_whose_last_items_fill_no_register(name, order, reverse):
+    """In both orders, forwards and backwards, with rows that fill no group of lanes either."""
+    case = CASES[name]
+    for rows, items in ((16, 33), (33, 50), (70, 111), (19, 300), (35, 520)):
+        xs = case.draw((rows, items), rows)
+        wants = oracle(case.arrays, xs, axis=1, reverse=reverse, order=order)
+        ys = tuple(np.zeros_like(x) for x in xs)
+        one = len(xs) == 1
+        up.scan(
+            xs[0] if one else xs,
+            case.op,
+            out=ys[0] if one else ys,
+            axis=1,
+            reverse=reverse,
+            order=order,
+            threads=2,
+        )
+        for y, want in zip(ys, wants, strict=True):
+            assert y.tobytes() == want.tobytes(), (rows, items)
 
 
 LAYOUTS = {

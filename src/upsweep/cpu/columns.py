@@ -9,8 +9,9 @@ from __future__ import annotations
 from upsweep.cpu.address import caller, copy_bytes, peek, poke
 from upsweep.cpu.frame import aim, ask, fill, move_line, panel_row, part, place_of
 from upsweep.cpu.memory import of_words
+from upsweep.cpu.staged import next_strip
 from upsweep.cpu.words import BEFORE as BEFORE_ITEMS
-from upsweep.cpu.words import BEHIND, LINE, NOTHING, NOWHERE, PASS, ROW, SINK_WORDS, Part, Sink, Word
+from upsweep.cpu.words import BEHIND, CLASH, LINE, NOTHING, NOWHERE, PASS, ROW, SINK_WORDS, Part, Sink, Word
 
 COMPONENTS, VALUES, EXCLUSIVE, SINKS, SINK_AT, INPUTS, LANES, PITCH, PAST, REDUCE, SHORT, STATUS, BACKWARD = map(
     int,
@@ -29,9 +30,6 @@ SIZE, SPARE, STACK, FOLDS, TOTAL, START, BASE, BEFORE, END, SINK = map(
 COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
 
 _call5 = caller(5)
-
-CLASH = 2048
-"""Where rows lie so many bytes apart, or a multiple, the lines of 16 rows fall into a few sets of the nearest cache."""
 
 
 @of_words
@@ -191,9 +189,10 @@ def lowest_of_run(L, first, along):
 
 
 @of_words
-def pass_turned(L, A, lane, skipped, w, count, has):
+def pass_turned(L, A, lane, skipped, w, count, rest, has):
     """Scan the first `count` sixteens of w rows whose items lie side by side, onto the prefixes at BASE if the rows have any; the
-    prefixes behind go to BEFORE. Of the rows from a lane on, the results of the first ones are `skipped`.
+    prefixes behind go to BEFORE. The last sixteen has `rest` items, or all. Of the rows from a lane on, the results of the first
+    ones are `skipped`.
     """
     components, values = peek(L, COMPONENTS), peek(L, VALUES)
     aim(L, A, 0, START, values, lane)
@@ -204,28 +203,33 @@ def pass_turned(L, A, lane, skipped, w, count, has):
     here = 4 * values + components
     there = here + components
     steps, place = there + values, there + 2 * values + components
+    further = place + values
     for c in range(components):
         source, along, across = place_of(L, A, c)
         poke(A, here + c, lowest_of_run(L, source, along) + lane * across)
         poke(A, steps + c, across)
+        later, row, run = next_strip(L, A, c)
+        poke(A, further + c, later + lane * row)
+        poke(A, further + components + c, row)
+        poke(A, further + 2 * components + c, run)
     for c in range(values):
         target, along, across = target_of(L, A, c)
         target += lowest_of_run(L, lane * across, along) if target != NOWHERE else 0
-        poke(A, there + c, A + peek(part(L, c), SPARE) if skipped else target)
-        poke(A, steps + components + c, ROW * peek(part(L, c), SIZE) if skipped else across)
-        poke(A, place + c, target)
-        poke(A, place + values + c, across)
+        poke(A, there + c, target)
+        poke(A, steps + components + c, across)
+        poke(A, place + c, A + peek(part(L, c), SPARE))
+    poke(A, further + 3 * components, rest)
     results = NOTHING if peek(L, REDUCE) else BEFORE_ITEMS if peek(L, EXCLUSIVE) else BEHIND
     ask(L, A, PASS, results, w, count, has, skipped)
 
 
 @of_words
-def pass_all_turned(L, A, w, count, has):
+def pass_all_turned(L, A, w, count, rest, has):
     """Scan the first `count` sixteens of all w rows, which are a group at least. Rows that are no whole group come first: see
     `pass_rows`.
     """
     lanes = peek(L, LANES)
     whole = w // lanes * lanes
     if whole < w:
-        pass_turned(L, A, w - lanes, lanes - (w - whole), lanes, count, has)
-    pass_turned(L, A, 0, 0, whole, count, has)
+        pass_turned(L, A, w - lanes, lanes - (w - whole), lanes, count, rest, has)
+    pass_turned(L, A, 0, 0, whole, count, rest, has)

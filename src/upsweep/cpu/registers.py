@@ -16,10 +16,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from upsweep.cpu.address import I8, I32, I64, pointer
+from upsweep.cpu.address import I8, I32, I64, fetch, pointer
 from upsweep.cpu.lane_loop import each_lane_of
 from upsweep.cpu.transpose import shuffle, transposed, vector
-from upsweep.cpu.words import HALF, ROW, WHOLE
+from upsweep.cpu.words import HALF, LINE, ROW, WHOLE
 
 
 class Rooms(NamedTuple):
@@ -31,6 +31,8 @@ class Rooms(NamedTuple):
     """The addresses of a row. Row 0 stands before the runs."""
     turn_in: Callable[..., None]
     """Bring in runs, which lie so many bytes apart."""
+    ask_for: Callable[..., None]
+    """Have the cache fetch such runs. A component that lies NOWHERE is left out."""
     turn_out: Callable[..., None]
     """Hand over 16 rows, from a given row on, as runs so many bytes apart. A component that goes NOWHERE is left out."""
     turn_past: Callable[..., None]
@@ -109,11 +111,22 @@ def rooms(sizes: Sequence[int], lanes: int, backward: bool = False) -> Rooms:
 
         return moved
 
+    @intrinsic
+    def ask_for(typing, outside, strides):
+        def code(context, builder, signature, arguments):
+            pairs = zip(*(cgutils.unpack_tuple(builder, part) for part in arguments))
+            for (place, stride), size in zip(pairs, sizes):
+                _ask_for(builder, place, stride, size, lanes)
+            return context.get_dummy_value()
+
+        return types.void(outside, strides), code
+
     turns = partial(_turn_in, backward=backward), partial(_turn_out, backward=backward)
     lines = (_lines_in, _lines_out, _lines_past)
     rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out, _line_past)
+    come, go = map(liner, turns)
     return Rooms(
-        room, row, *map(liner, turns), *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
+        room, row, come, ask_for, go, *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
     )  # fmt: skip
 
 
@@ -141,6 +154,13 @@ def _turn_in(
         runs = [builder.load(pointer(builder, place, vector(size, HALF)), align=1) for place in places]
         for row, items in zip(rows, _rows_of(builder, runs, len(rows), count)):
             builder.store(items, _row(builder, inside, size, row * lanes + start, count), align=size)
+
+
+def _ask_for(builder: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
+    with _wanted(builder, outside):
+        for lane in range(lanes):
+            for before in range(0, ROW * size, LINE):
+                fetch(builder, pointer(builder, _item_of(builder, outside, stride, lane, before), I8))
 
 
 def _item_of(builder: Any, runs: Any, stride: Any, lane: int, before: int) -> Any:

@@ -114,9 +114,8 @@ def folded_of(plan: Plan, steps: Sequence[int], outer: Sequence[int], sizes: Seq
     row = plan.n * max(item_size(plan), 4)
     if steps[outer[-1]] >= steps[plan.axis]:
         called = plan.map is not None or plan.finish is not None
-        far = plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES
-        longest = tuning.FOLDED_FAR if far else tuning.FOLDED_CALLED
-        return int(called and sizes[-1] >= tuning.FOLDED_ROWS and row <= longest)
+        short = plan.n < tuning.SHORT_CALLED and row <= tuning.FOLDED_CALLED
+        return int(called and sizes[-1] >= tuning.FOLDED_ROWS and short)
     if len(outer) < 2 or sizes[-2] < tuning.FOLDED_ROWS or row * sizes[-1] > tuning.FOLDED_BYTES:
         return 0
     few = sizes[-1] * max(d.itemsize for d in plan.accumulators) <= LINE
@@ -130,10 +129,7 @@ def goes_abreast(plan: Plan, columns: int) -> bool:
     if not in_tree or not plain(plan):
         return False
     size = max(d.itemsize for d in plan.accumulators)
-    if plan.segmented:
-        pays = columns * size >= tuning.FLAGGED_BYTES
-    else:
-        pays = columns > 2 or columns * size >= tuning.PAIR_BYTES or plan.reduce
+    pays = columns * size >= tuning.FLAGGED_BYTES or not plan.segmented
     filled = columns / lanes_of(plan, False) >= tuning.COSTLY_FILLED or not costly(plan)
     return pays and filled
 
@@ -142,6 +138,12 @@ def lanes_of(plan: Plan, along: bool) -> int:
     """Runs that are swept at once, or columns: at least four, as of complex128 two cost 1.3 times as much."""
     widest = max(d.itemsize for d in plan.accumulators)
     return max(4, (tuning.LANES if along and not costly(plan) else tuning.COSTLY_LANES) // widest)
+
+
+def lanes_abreast(plan: Plan, columns: int) -> int:
+    """The lanes of few columns: a narrow vector, if all columns fit into it."""
+    narrow = max(4, tuning.ABREAST_LANES // max(d.itemsize for d in plan.accumulators))
+    return narrow if columns <= narrow else lanes_of(plan, False)
 
 
 def backward(plan: Plan, strides: Sequence[Strides]) -> bool:

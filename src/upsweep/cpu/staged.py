@@ -11,13 +11,15 @@ from __future__ import annotations
 from upsweep.cpu.address import peek, poke
 from upsweep.cpu.frame import move_lines, part, place_of, restart_line
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import SINK_WORDS, Part, Sink, Word
+from upsweep.cpu.words import CLASH, LINE, NOWHERE, ROW, SINK_WORDS, Part, Sink, Word
 
-N, COLUMNS, COMPONENTS, VALUES, SINKS, SINK_AT, INPUTS, PLACES, TURNED, REDUCE, BACKWARD, SEGMENTED, EXCLUSIVE = map(
+(
+    N, COLUMNS, COMPONENTS, VALUES, SINKS, SINK_AT, INPUTS, PLACES, TURNED, REDUCE, BACKWARD, SEGMENTED, EXCLUSIVE, STAGED,
+) = map(
     int,
     (
         Word.N, Word.COLUMNS, Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.SINK_AT, Word.INPUTS, Word.PLACES,
-        Word.TURNED, Word.REDUCE, Word.BACKWARD, Word.SEGMENTED, Word.EXCLUSIVE,
+        Word.TURNED, Word.REDUCE, Word.BACKWARD, Word.SEGMENTED, Word.EXCLUSIVE, Word.STAGED,
     ),
 )  # fmt: skip
 SIZE, COME, STAGE, SINK = map(int, (Part.SIZE, Part.COME, Part.STAGE, Part.SINK))
@@ -28,6 +30,13 @@ COMPONENT, GO = int(Sink.COMPONENT), int(Sink.GO)
 def items_of(L):
     """The items of a line: a row, or all columns of one."""
     return peek(L, N) if peek(L, TURNED) else peek(L, COLUMNS)
+
+
+@of_words
+def pitch_of(L, p):
+    """The bytes from line to line near."""
+    width = items_of(L) * peek(p, SIZE)
+    return width if width & (CLASH - 1) else width + LINE
 
 
 @of_words
@@ -54,6 +63,18 @@ def lines_of(L, A, a, first, count, back):
         return (start + (items_of(L) - 1) * along, across, -along) if back else (start, across, along)
     start += first * along
     return (start + (count - 1) * along, -along, across) if back else (start, along, across)
+
+
+@of_words
+def next_strip(L, A, c):
+    """The lowest address of the first 16 items in a component's array behind a strip of rows, and the bytes from row to row and
+    from sixteen to sixteen; NOWHERE if the items lie further apart than near.
+    """
+    if peek(L, STAGED) == 0:
+        return NOWHERE, 0, 0
+    home, along, across = home_of(L, A, c)
+    first = home + peek(L, STAGED) * across + min(0, (ROW - 1) * along)
+    return first if abs(along) <= peek(part(L, c), SIZE) else NOWHERE, across, ROW * along
 
 
 @of_words
@@ -96,19 +117,19 @@ def come(L, A, first, count):
     for c in range(peek(L, COMPONENTS)):
         p, back = part(L, c), backward(L, A, c)
         size, near, lines = peek(p, SIZE), A + peek(p, STAGE), count
-        width, beside = items * size, size
+        pitch, beside = pitch_of(L, p), size
         source, apart, step = lines_of(L, A, c, first, count, back)
         if apart == 0 and (no_results or peek(p, SINK) < 0):
             lines = 1
-        move_lines(peek(p, COME), source, apart, step, near, width, lines, items)
+        move_lines(peek(p, COME), source, apart, step, near, pitch, lines, items)
         if back and peek(L, TURNED):
-            near, beside = near + width - size, -size
+            near, beside = near + (items - 1) * size, -size
         elif back:
-            near, width = near + (lines - 1) * width, -width
-        settle(L, A, c, near, width if lines == count else 0, beside, first)
+            near, pitch = near + (lines - 1) * pitch, -pitch
+        settle(L, A, c, near, pitch if lines == count else 0, beside, first)
         sink = -1 if no_results else peek(p, SINK)
         if sink >= 0:
-            settle(L, A, peek(L, INPUTS) + sink, near, width, beside, first)
+            settle(L, A, peek(L, INPUTS) + sink, near, pitch, beside, first)
 
 
 @of_words
@@ -145,4 +166,4 @@ def go(L, A, first, count):
         c = peek(s, COMPONENT)
         p = part(L, c)
         target, apart, step = lines_of(L, A, peek(L, INPUTS) + o, first, count, backward(L, A, c))
-        move_lines(peek(s, GO), target, apart, step, A + peek(p, STAGE), items * peek(p, SIZE), count, items)
+        move_lines(peek(s, GO), target, apart, step, A + peek(p, STAGE), pitch_of(L, p), count, items)

@@ -9,7 +9,7 @@ import numpy as np
 
 from upsweep.cpu.code import address
 from upsweep.cpu.cuts import Cut, passes_short, past_cache
-from upsweep.cpu.rows import Rows, Strides, backward, lanes_of, side_by_side
+from upsweep.cpu.rows import Rows, Strides, backward, lanes_abreast, lanes_of, side_by_side
 from upsweep.cpu.units import bring as bring_unit
 from upsweep.cpu.units import hand as hand_unit
 from upsweep.cpu.units import restart, stream, turn_in, turn_out
@@ -72,7 +72,8 @@ class Facts(NamedTuple):
 
 def facts_of(plan: Plan, cuts: Cut, strides: tuple[Strides, ...]) -> Facts:
     flag = (np.dtype(np.uint8),) if plan.segmented else ()
-    sums, lie, lanes = (*plan.accumulators, *flag), cuts.rows, lanes_of(plan, cuts.along)
+    sums, lie = (*plan.accumulators, *flag), cuts.rows
+    lanes = lanes_abreast(plan, lie.side_by_side) if lie.abreast else lanes_of(plan, cuts.along)
     side = plan.axis if cuts.along or lie.inner is None else lie.inner
     pitch = -(-cuts.width // 32) * 32 + LINE // min(d.itemsize for d in sums)
     room = cuts.chunk + ROW * lanes if cuts.along else ROW * (pitch + 32)
@@ -137,7 +138,9 @@ def _place(part: np.ndarray, size: int, facts: Facts, scratch: Scratch) -> None:
     for region in (Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL):
         part[region] = scratch.take(size * cuts.width)
     part[Part.HEAD] = scratch.take(size * ROW)
-    part[Part.STAGE] = scratch.take(size * cuts.staged * (facts.plan.n if lie.turned else lie.side_by_side))
+    line = size * (facts.plan.n if lie.turned else lie.side_by_side)
+    # Lines may have gaps, and the last 16 items of a row are read as a whole.
+    part[Part.STAGE] = scratch.take(cuts.staged * (line + LINE) + size * ROW)
     if cuts.along:
         # An item stands before the others, and the last items are padded.
         for level in range(1, PANELS):

@@ -180,9 +180,12 @@ def scan_in_order(L, A, has, n, w):
     """Scan n rows of w columns one step after the other."""
     known, reduce, done = has, peek(L, REDUCE), 0
     copy_rows(L, A, BEFORE, BASE, w)
+    if peek(L, STAGED) and peek(L, ACROSS) and w >= peek(L, LANES) and not reduce and n % ROW and n > 2 * ROW:
+        pass_all_turned(L, A, w, n // ROW + 1, n % ROW, has)
+        return
     if peek(L, ACROSS) and w >= peek(L, LANES) and n >= ROW:
         done, known = n // ROW * ROW, 1
-        pass_all_turned(L, A, w, n // ROW, has)
+        pass_all_turned(L, A, w, n // ROW, 0, has)
         if reduce and done == n:
             put(L, A, ROW - 1, w, BEFORE)
             hand_last(L, A, ROW, w)
@@ -202,9 +205,12 @@ def scan_turned(L, A, has, n, w):
     """Scan n items of w rows side by side, whose items lie side by side."""
     count, reduce = n // ROW, peek(L, REDUCE)
     done = count * ROW
+    if peek(L, STAGED) and not reduce and done < n and count > 1:
+        pass_all_turned(L, A, w, count + 1, n - done, has)
+        return
     copy_rows(L, A, BEFORE, BASE, w)
     if count:
-        pass_all_turned(L, A, w, count, has)
+        pass_all_turned(L, A, w, count, 0, has)
     if done < n:
         sweep_up(L, A, done, n - done, w, 0, 1)
         sweep_down(L, A, done, n - done, w, has or count, 0)

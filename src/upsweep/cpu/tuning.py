@@ -99,7 +99,7 @@ COSTLY_FILLED = 0.75
 """Few columns are swept by vectors that begin with a line, of which they fill a part; of a costly operator from this part on.
 CPU time so over that of one by one, logaddexp, AMD, loaded, 2, 3, 4, 6, 8 columns: f4 1.1 3.3 2.1 1.4 1.2, f8 3.8 2.4 1.8 1.2
 1.1; f4 12 columns .86."""
-STAGED_FROM, STAGED_BYTES, STAGED_LINE = 1 << 21, 1 << 15, 1 << 11
+STAGED_FROM, STAGED_BYTES, STAGED_LINE = 1 << 22, 1 << 15, 1 << 11
 """In arrays of so many bytes and more, stretches of so many bytes come near in one go, where a line is shorter than so many
 bytes. CPU time of a copy over ours without this and with it, one thread, AMD, 2^23 items: float32 along columns of 33 .26 .38, 48
 .33 .55, 64 .25 .48, 128 .41 .63, 256 .57 .65, 400 .59 .65, float64 48 .38 .58, 128 .51 .60, 256 .66 .60; float32 in rows of 33
@@ -111,7 +111,18 @@ Stretches of 16 or 128 KiB are as fast. ns an item of large arrays without this 
 cannot be swept where they lie come near from any size on. Time without this over that with it, 2^22 items: rows of 100 reversed
 f4 1.8, pairs of f8 1.9, of 1000 2.7, f2 in rows of 33, 100, 1000 1.6 1.5 2, recurrences of one coefficient in rows of 33, 100,
 1000 1.3 1.25 1.6, in 33 and 100 columns 3 1.6, f2 in 17 and 100 columns 1.4 1.15. Columns that are reduced would lose: f2 .72.
-"""
+
+While a strip of rows is swept, the second nearest cache fetches the next one. Time without this over with it, 32 MiB: float32
+in rows of 33 1.07, 70 1.13, 100 1.16, float64 100 1.21, in order 1.24, float16 100 1.2, 500 1.33, every other one of 500 1.3. In
+arrays of 2 MiB, which stay in a cache, float32 in rows of 100 take .42 so and .25 where they lie, in 4 MiB .51 and .85."""
+STAGED_ROW = 1 << 14
+"""Rows of so many bytes and more are swept where they lie, as far as they can be. Shorter ones, but not than STAGED_LINE, come
+near where results go past the cache. ns an item without this and with it, one thread, AMD with AVX-512, loaded, 32 MiB:
+float32 in rows of 750 .64 .46, 1008 .67 .46, 2000 in order .57 .44, 4080 .56 .48, float64 300 1.24 .89, 256 1.24 .92; float16 of
+2000 in order 1.00 .41. In 4 MiB, where rows stay in a cache: float32 1008 .29 .57, 4080 .26 .58.
+
+Rows that lie a multiple of CLASH apart come near with gaps, from STAGED_FROM on, where 16 are walked at once: float32 in rows of
+1024 in 4 MiB 1.11 .52, 2048 1.09 .52, in 32 MiB 512 .68 .53, 1024 .72 .59. Eight rows of float64 lose: 1024 .71 .90, .86 1.00."""
 RESTARTED_ROW = 48
 """Rows of so many items in segments come near in large arrays where their scan is exclusive, and columns always. ns an item
 without this and with it, one thread, AMD, 2^23 float32 in rows of 16 1.00 1.09, 100 1.45 .95, 1000 1.47 .80, in 100 columns 1.60
@@ -133,7 +144,7 @@ items, every other one: float16 1.33 .49, into every other one .53 .50, in rows 
 float32 computed in float64 .74 .75."""
 TICKET_BYTES = 1 << 16
 """Short rows are taken in batches of about this size."""
-FOLDED_ROWS, FOLDED_BYTES, FOLDED_STRIP, FOLDED_CALLED, FOLDED_FAR = 8, 1 << 13, 1 << 17, 1 << 10, 5 << 9
+FOLDED_ROWS, FOLDED_BYTES, FOLDED_STRIP, FOLDED_CALLED = 8, 1 << 13, 1 << 19, 1 << 12
 """Few columns, of at most so many bytes with their items, are folded where so many of them lie one behind the other. ns an item
 one by one, or item by item, and folded in strips of FOLDED_STRIP, one thread, AMD, 2^17 items, columns x items: float32 2x3 48
 .85, 3x7 4.8 .60, 3x64 1.8 .31, 5x64 1.05 .32, 3x300 .96 .61, 8x300 .37 .45, 1000x2 .70 .66, 16x16 .60 .30, 32x7 1.06 .51; int32
@@ -143,12 +154,14 @@ finish 8x3 107 .53, in segments 2x16 13 .31, in order 14x20 1.05 .30. Strips of 
 transposed where they lie and by way of a stretch, a copy .20, 2^23 items: float32 3x64 .66 .49, 2x3 .81 .69, rows of 7 through a
 map .78 .70, float64 5x7 1.49 1.09 (2^22, a copy .42).
 
-Rows of at most FOLDED_CALLED bytes, of FOLDED_FAR in arrays from STREAM_BYTES on, are folded too where a map or a finish is
-called for lines of them. ns an item so and otherwise, of rows of 2, 3, 7, 12, 16, 20, 64, 128, 300: map, float32 .58 9.2, .63
-6.2, .52 2.2, .37 1.1, .40 .51, .38 1.3, .53 .69, .41 .76, .64 .54; float64 128 .82 .90, 300 1.3 .87; finish, int8 64 .15 .76, 300
-.29 .42, float16 2 .55 11, 7 .56 2.8. AMD with AVX2, 32 MiB: map, float64 150 1.73 2.89, 300 2.21 2.79, 500 2.93 2.53, float32 300
-1.08 1.79, 500 1.33 1.79; a map of two float64 150 2.60 4.21, 300 3.69 4.03; finish, float64 150 1.80 2.51, 300 2.35 2.45; a map
-in segments 2.43 3.03, 2.36 2.95; reduced 1.01 1.49, 1.03 1.44; 2 MiB, map, float64 300 1.59 1.08."""
+Rows of at most FOLDED_CALLED bytes and fewer than SHORT_CALLED items are folded too where a map or a finish is called for lines
+of them. ns an item otherwise and so, in strips of 128 KiB, of rows of 2, 3, 7, 12, 16, 20: map, float32 9.2 .58, 6.2 .63, 2.2
+.52, 1.1 .37, .51 .40, 1.3 .38; finish, float16 2 11 .55, 7 2.8 .56. A line has an item of each row, so that strips of longer
+rows are wide. ns an item in strips of 128 and of 512 KiB, AMD with AVX-512, 32 MiB: map, float32 in rows of 100 .81 .85, 200 .98
+.81, 300 1.08 .81, 500 1.33 .88, float64 100 1.61 1.63, 200 1.99 1.61, 300 2.22 1.64; finish, float32 500 1.44 .91; a map in
+segments of float32 300 1.52 .98; in 1 MiB, map, float32 250 .65 .49, 500 .70 .63. In rows of 2 to 4 KiB otherwise, and so: map,
+float64 500 2.84 1.77, finish 2.40 1.81, float64 300 2.41 1.64, bfloat16 500 .85 .55, uint8 500 .40 .24; in 1 MiB, map, float64
+500 1.17 1.14, 250 1.21 .93, int16 500 .39 .30. Rows of 1000 lose: 1.19 1.02, of int32 .31 1.03."""
 NEAR_BYTES = 1 << 17
 """Columns that share cache lines are scanned one by one, in chunks that together fit a near cache."""
 OWN_CODE_BYTES = 1 << 18
@@ -163,12 +176,14 @@ float32 .10, float64 and complex64 .19.
 In order, where code for any strides is no vector code, 256 x 1000, scan, reduction, recurrence, segments: float32 .31 .08, .24
 .04, .69 .10, .48 .08, float64 .32 .16, .25 .08, .70 .18, .49 .17, complex64 .65 .15, .58 .08, 1.22 .22, .74 .17; 200 x 20000:
 float32 .72 .32, .45 .09, .97 .50, float64 .96 .60, .62 .33, 1.38 .83."""
-PAIR_BYTES = 12
-"""Two columns that share cache lines are scanned together from so many bytes of a line on, and more columns always. Time of the
-other way over this one, AMD, 2^17 items: int8 2, 3, 7, 15, 24 columns .8 1.5 4.3 8.5 12, truths 3, 7, 24 1.4 2.8 7, int16 2, 3, 8
-.9 1.3 3.6, int32 2, 3, 5 1.1 1.5 2, int64 2, 3 1.7 2.6; float32 2^18 items 2, 3, 5, 7, 15 .79 1.2 1.8 4 6.3, float64 2 and 7 1.35
-3.8. Reductions of 2 columns of float32 1.9, int8, int16, int32, int64 2.2 2.4 3.6 2.4."""
-FLAGGED_BYTES = 16
+ABREAST_LANES = 16
+"""Bytes of the vectors of few columns that fit into one; at least four lanes. Others have vectors of COSTLY_LANES. A vector
+begins with each line, so that wider ones overlap more, and most of their stores cross lines of the cache. ns an item of such
+vectors and of narrow ones, one thread, AMD with AVX-512, 512 KiB: float32 3 columns .74 .42, 4 .52 .32, float64 2 1.04 .71, 4
+.61 .49, int16 3 .72 .34, 7 .32 .19, uint8 3 .82 .35, 7 .31 .15, 16 .13 .08, reductions of 3 columns .24 .14, .20 .09; in 32 MiB
+float32 3 .77 .50, int16 3 .70 .47, uint8 16 .14 .10. Speed of a copy by two columns one by one and so, 512 KiB and 32 MiB:
+float32 .17 .24, .21 .48, int32 .12 .19, .24 .51, int16 .07 .10, .16 .28, uint8 .05 .06, .11 .15."""
+FLAGGED_BYTES = 12
 """Few columns in segments are scanned together from so many bytes of a line on, as each has its copy of the flags. ns an item
 one by one, or item by item, and so, one thread, AMD, 2^18 items, by columns: float32 3 .70 .97, 4 .76 .78, 5 .78 .70, 8 .90
 .51, 16 1.13 .30, float64 2 1.56 1.46, 4 1.56 .88, 8 3.4 .63, int32 4 .76 .76, 8 .48 .50, 16 .29 .29, int64 2 1.49 1.43, 4 .86

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from upsweep.cpu.address import copy_bytes
+from upsweep.cpu.address import copy_bytes, peek
 from upsweep.cpu.memory import Items, advance, gathered, inner
 from upsweep.cpu.nodes import lane_code, trees
 from upsweep.cpu.registers import rooms
@@ -30,19 +30,22 @@ def turner(
     """The code of an operator on items of C components, with prefixes of V, for `count` sixteens of w rows. `frame` holds the
     addresses of the starts, of the prefixes before the rows, and of the place for those behind; of room for a group's counter,
     block sums and prefixes; of the arrays, and of the place for the results; then the bytes from row to row, of the arrays and
-    of the results. The results are the prefixes BEHIND or BEFORE items, or NOTHING but those behind the rows. An address of rows
-    is the lowest one of the first 16 items, which stand from the last to the first where rows lie `backward`.
+    of the results; room for results that wait; the rows that are read next, which the cache fetches meanwhile, with the bytes
+    from row to row and from sixteen to sixteen; and a number. The results are the prefixes BEHIND or BEFORE items, or NOTHING
+    but those behind the rows. An address of rows is the lowest one of the first 16 items, which stand from the last to the first
+    where rows lie `backward`.
 
-    There are whole groups of `lanes` rows. Of a group whose first rows are `skipped`, the frame goes on with the place of their
-    results and the bytes from row to row there; the other results wait meanwhile, run by run, where the results would go.
+    There are whole groups of `lanes` rows. Where the first rows of a group are `skipped`, or the last sixteen has fewer items, as
+    the number says, results wait in their room, run by run, and those that are wanted are copied to their places.
     """
     S_read, S_at, P_read, P_write, P_at = S.read, S.at, P.read, P.write, P.at
     S_take, P_take, S_write = gathered(C), gathered(V), S.write
     LANES, RUN, in_room = lanes, -ROW if backward else ROW, rooms(S.sizes, lanes, backward)
-    room, row, turn_in, turn_out, line_in, line_out, each_lane = (
-        in_room.room, in_room.row, in_room.turn_in, in_room.turn_out, in_room.line_in, in_room.line_out,
-        in_room.each_lane,
+    room, row, turn_in, ask_for, turn_out, line_in, line_out, each_lane = (
+        in_room.room, in_room.row, in_room.turn_in, in_room.ask_for, in_room.turn_out, in_room.line_in,
+        in_room.line_out, in_room.each_lane,
     )  # fmt: skip
+    WAIT = tuple(ROW * size for size in P.sizes)
     tree_up, tree_down = trees(S, P, V, combine, fold, value, in_room)
 
     @lane_code
@@ -78,14 +81,19 @@ def turner(
         stack, folds = S_take(frame, 3 * V, 1), P_take(frame, 3 * V + C, 1)
         x, y = S_take(frame, 4 * V + C, 1), P_take(frame, 4 * V + 2 * C, 1)
         x_step, y_step = S_take(frame, 5 * V + 2 * C, 1), P_take(frame, 5 * V + 3 * C, 1)
-        place, step = P_take(frame, 6 * V + 3 * C, 1), P_take(frame, 7 * V + 3 * C, 1)
+        wait, further = P_take(frame, 6 * V + 3 * C, 1), S_take(frame, 7 * V + 3 * C, 1)
+        further_step, further_run = S_take(frame, 7 * V + 4 * C, 1), S_take(frame, 7 * V + 5 * C, 1)
+        rest = peek(frame, 7 * V + 6 * C)
         # Operands come from memory to a room first: in a loop over lanes that reads both, LLVM asks whether they overlap, and
         # then keeps no room in registers.
         t, other = room(), room()
         for i in range(0, w, LANES):
             start, here, there = P_at(starts, i), advance(x, x_step, i), advance(y, y_step, i)
+            later = advance(further, further_step, i)
             for q in range(count):
                 turn_in(row(t, 1), S_at(here, q * RUN), x_step)
+                ask_for(advance(later, further_run, q), further_step)
+                items = rest if q == count - 1 and rest else ROW
                 if in_order:
                     line_in(row(t, 0)[:V], P_at(behind if q else before, i))
                     walk(t, start, known or q > 0)
@@ -113,15 +121,18 @@ def turner(
                 line_out(row(t, ROW)[:V], P_at(behind, i))
                 if results == NOTHING:
                     continue
-                target = P_at(there, 0 if skipped else q * RUN)
+                waits, target = skipped or items < ROW, P_at(there, q * RUN)
                 if results == BEHIND:
-                    turn_out(row(t, 1)[:V], target, y_step)
+                    turn_out(row(t, 1)[:V], wait if waits else target, WAIT if waits else y_step)
                 else:
-                    turn_out(row(t, 0)[:V], target, y_step)
-                if skipped:
+                    turn_out(row(t, 0)[:V], wait if waits else target, WAIT if waits else y_step)
+                if waits:
                     for c in range(V):
-                        size = y_step[c]
-                        for k in range(LANES if place[c] == NOWHERE else skipped, LANES):
-                            copy_bytes(place[c] + k * step[c] + q * size // ROW * RUN, y[c] + k * size, size)
+                        size = WAIT[c] // ROW
+                        gap = (ROW - items) * size if RUN < 0 else 0
+                        for k in range(LANES if y[c] == NOWHERE else skipped, LANES):
+                            copy_bytes(
+                                target[c] + k * y_step[c] + gap, wait[c] + k * WAIT[c] + gap, items * size
+                            )
 
     return pass_rows

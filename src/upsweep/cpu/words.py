@@ -17,6 +17,8 @@ LINE = 64
 """Bytes of a cache line."""
 ROW = 16
 """Items of a run, and rows of a panel: see `kernel`."""
+CLASH = 2048
+"""Where rows lie so many bytes apart, or a multiple, the lines of 16 rows fall into a few sets of the nearest cache."""
 HALF, WHOLE = 16, 32
 """Bytes of a run, and of a line of lanes, that are transposed at once."""
 LEVELS = 48
