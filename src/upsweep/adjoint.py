@@ -19,6 +19,7 @@ from upsweep.operator import Operator
 from upsweep.operators import ADJOINT, PRODUCTS, ops
 from upsweep.plan import Plan
 from upsweep.segments import Segments
+from upsweep.summed import scan_and_sums
 
 
 def recurrence_gradients(
@@ -152,6 +153,37 @@ def _scan(
         given, rule.op, axis, rule.exclusive, not reverse, None, computed, out, segments, "auto", None, False, None, order,
         enter, leave,
     )  # fmt: skip
+
+
+def gradient_and_sums(
+    g: Any, a: Any, before: Any, start: Any, starts: Any, *, axis: int, reverse: bool, segments: Segments | None, across: bool
+) -> tuple[Any, Any] | None:  # fmt: skip
+    """The gradient of b in tree order, and sums of `db[t] h[t-1]`, which is not rounded, as `scan_and_sums` gives them.
+
+    Args:
+        g, before, start, starts: as in `gradients_at_once`.
+        a: the multiplier of the item behind each item, in the direction of the recurrence, broadcast to g.
+        axis, reverse, segments: of the recurrence.
+        across: as in `scan_and_sums`.
+    """
+    given, finish = (g, a, before, start, starts), _leave_sums
+    if starts is None:
+        given, finish = (*given[:-1], number_of(g.shape[axis] - 1 if reverse else 0)), _leave_sums_from
+    return scan_and_sums(
+        given, ops.AFFINE, axis=axis, across=across, reverse=not reverse, segments=segments, map=_enter_sums, finish=finish
+    )  # fmt: skip
+
+
+def _enter_sums(g, a, before, start, starts):
+    return a, g
+
+
+def _leave_sums(s, g, a, before, start, starts):
+    return s[1], s[1] * (start if starts else before)
+
+
+def _leave_sums_from(s, g, a, before, start, first, index):
+    return s[1], s[1] * (start if index == first else before)
 
 
 def recurrence_gradient(

@@ -185,6 +185,7 @@ class Row(NamedTuple):
     """For arrays of the types in LIKENESS, where checking a call would take longer than the scan."""
     layers: str | None = None
     cascades: str | None = None
+    sums: str | None = None
 
 
 ENGINES = {
@@ -198,6 +199,7 @@ ENGINES = {
         again="upsweep.gpu.again",
         layers="upsweep.gpu.layers",
         cascades="upsweep.gpu.cascades",
+        sums="upsweep.gpu.summing",
     ),
     "cpu": Row(
         "upsweep.cpu",

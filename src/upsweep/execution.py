@@ -66,7 +66,7 @@ def execute(
     on = engines.load(name)
     op = as_operator(op)
     of_states = op is ops.AFFINE and keep == (1,)
-    like, views = (_broadcast if map is not None else _recurrence if of_states else _seen)(on, given)
+    like, views = (broadcast if map is not None else _recurrence if of_states else _seen)(on, given)
     if dtype is SUMMED:
         dtype = summed_dtype(views[0].dtype, None, homes.integer_bytes(like))
     fields = views[0].dtype.names if len(views) == 1 else None
@@ -143,7 +143,7 @@ def _recurrence(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     return b, [on.view(a), states]
 
 
-def _broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
+def broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The first input of a map that is an array, and all inputs in their common shape. Numbers lie where that array does."""
     seen = [None if is_number(x) else on.view(x) for x in given]
     arrays = [v for v in seen if v is not None]

@@ -51,6 +51,11 @@ class Plan:
     ahead: int | None = None
     """The component that is read ahead, in scans in order: an item reads the value of the next item, and the last item reads the
     run's initial value."""
+    run: int = 1
+    """Where this is more, the last output has one item for so many, neighbours in the order of the scan: the sum of their results
+    by the tree. Rows are whole runs."""
+    line: int = 1
+    """The same, for so many neighbours along the last axis, where these are rows."""
 
     @cached_property
     def _hash(self) -> int:

@@ -12,7 +12,7 @@ from conformance.cases import Call
 from conformance.check import wrong
 from conformance.memory import place
 from oracle import oracle
-from upsweep.adjoint import gradients_at_once
+from upsweep.adjoint import gradients_at_once, recurrence_gradients
 from upsweep.arithmetic import affine_arrays
 from upsweep.dtypes import named
 
@@ -142,6 +142,42 @@ def test_a_block_may_begin_when_others_have_done_their_tiles(emulated, kernel, m
         emulated.gpu.rng = np.random.default_rng(seed)
         assert wrong(LATE[kernel], emulated, draws=1) is None, seed
     assert f"upsweep_{kernel}" in emulated.gpu.loaded
+
+
+PIECES = [
+    # Few columns in the last block, and steps behind the last whole stage.
+    Call("affine-float16-float16", ((150, 100), 0), order="sequential", reverse=True, initial="rows"),
+    Call("add-bfloat16", ((150, 64), 0), order="sequential", exclusive=True, segments="flags"),
+    Call("add-float16", ((2, 150, 64), 1), order="sequential", segments="line"),
+    Call("add-float16", ((150, 66), 0), order="sequential"),
+]
+
+
+def test_lanes_that_move_several_columns_at_once_have_the_oracles_bits(emulated, monkeypatch):
+    from upsweep.gpu import walk
+    from upsweep.gpu.shapes import walks
+
+    found, wanted = set(), walks.for_pieces
+    monkeypatch.setattr(walks, "ROOM", 0)
+    monkeypatch.setattr(walk, "for_pieces", lambda *given: found.add(wanted(*given)) or wanted(*given))
+    emulated.forget()
+    for call in PIECES:
+        assert wrong(call, emulated, 1) is None, call
+    emulated.forget()
+    assert found == {2}
+
+
+def test_gradients_in_order_move_several_columns_at_once(emulated, monkeypatch):
+    """The finish reads items again."""
+    from upsweep.gpu.shapes import walks
+
+    monkeypatch.setattr(walks, "ROOM", 0)
+    emulated.forget()
+    g, a, h = np.random.default_rng(3).uniform(-1, 1, (3, 70, 68)).astype("f2")
+    got = recurrence_gradients(*map(emulated.value, (g, a, h)), axis=0)
+    for made, want in zip(got, recurrence_gradients(g, a, h, axis=0)):
+        assert emulated.host(made).tobytes() == want.tobytes()
+    emulated.forget()
 
 
 NARROW = [

@@ -116,11 +116,11 @@ class Columns(Choice):
         return f"{numbers}\n{super().spec(plan)}"
 
     def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
-        loose = patched(x) and at >= 0
+        loose, sums = patched(x) and at >= 0, not read and x is self.layout.stores[-1]
         grain = self._grain_read(x) if read else self._grain_written(plan, x, at)
         return {
             "at": at, "lies": self._lies(plan, x, read), "grain": grain, "pitch": pitch(self.shape, x) if loose else 0,
-            "begin": begin(self.shape, x),
+            "begin": begin(self.shape, x), "run": plan.run if sums else 1, "line": plan.line if sums else 1,
         }  # fmt: skip
 
     def _lies(self, plan: Plan, x: Lane, read: bool) -> str:
@@ -213,6 +213,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             again,
             pair,
             plan.segmented,
+            plan.run > 1 or plan.line > 1,
         )
         staged = single and not turning
         if alone and turning:

@@ -117,9 +117,9 @@ def arrange(
     n, axis = plan.n, plan.axis
     rest = [d for d in range(len(plan.shape)) if d != axis]
 
-    def lane(strides: Sequence[int], phase: int, dtype: np.dtype, before: int = 0) -> Lane:
+    def lane(strides: Sequence[int], phase: int, dtype: np.dtype, before: int = 0, run: int = 1) -> Lane:
         along = strides[axis] if n > 1 or before or phase < 0 else dtype.itemsize
-        offset = (n - 1 - before if plan.reverse else -before) * along
+        offset = (n // run - 1 - before if plan.reverse else -before) * along
         return Lane(
             offset, -along if plan.reverse else along, tuple(strides[d] for d in rest), dtype.itemsize, phase
         )
@@ -127,7 +127,10 @@ def arrange(
     def row_lane(strides: Sequence[int], phase: int, dtype: np.dtype) -> Lane:
         return Lane(0, 0, tuple(strides) if strides else (0,) * len(rest), dtype.itemsize, phase)
 
-    place = row_lane if plan.reduce else lane
+    def written(strides: Sequence[int], phase: int, dtype: np.dtype, run: int) -> Lane:
+        return row_lane(strides, phase, dtype) if plan.reduce else lane(strides, phase, dtype, run=run)
+
+    runs = [*[1] * (len(stores) - 1), plan.run]
     byte = np.dtype(np.uint8)
     heads_lane = None
     if heads is not None:
@@ -144,7 +147,7 @@ def arrange(
         n,
         plan.row_shape,
         tuple(lane(*x, d) for x, d in zip(loads, plan.loads)),
-        tuple(place(*x, d) for x, d in zip(stores, params.stored(plan))),
+        tuple(written(*x, d, run) for x, d, run in zip(stores, params.stored(plan), runs)),
         tuple(row_lane(*x, d) for x, d in zip(starts, plan.accumulators)),
         heads_lane,
     )

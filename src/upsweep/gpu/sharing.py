@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from upsweep.gpu import functions, params
 from upsweep.gpu.layout import Lane, Layout, mode, patched
+from upsweep.gpu.lines import scanned
 from upsweep.gpu.shapes import Shape
 from upsweep.gpu.shapes.tiles import WIDER
 from upsweep.plan import Plan
@@ -167,9 +168,9 @@ def places_of_lines(plan: Plan, layout: Layout, shape: Shape) -> list[int]:
         kept = [(x, at) for x, at in kept if x.rows[-1] == x.size]
     free = [((x.size, x.begins() if shape.loose else ()), at) for x, at in kept]
     places = []
-    for x, d in zip(layout.stores, params.stored(plan)):
+    for o, (x, d) in enumerate(zip(layout.stores, params.stored(plan))):
         pieces = shape.vector > 1 and x.grain_of_lines(32 * shape.vector, layout.dims[-1]) >= 4
-        waiting = (shape.loose or shape.cross or pieces) and not plan.reduce
+        waiting = (shape.loose or shape.cross or pieces) and o < len(scanned(plan, layout))
         kind = (d.itemsize, x.begins() if shape.loose else ())
         found = next((place for place in free if waiting and place[0] == kind), None)
         if found is not None:

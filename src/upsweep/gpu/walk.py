@@ -12,7 +12,7 @@ from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import words_passing
 from upsweep.gpu.layout import Lane, Layout, forward, mode, patched
 from upsweep.gpu.shapes import Chip, Shape
-from upsweep.gpu.shapes.walks import Walking, for_stretch, for_walk
+from upsweep.gpu.shapes.walks import Walking, for_pieces, for_stretch, for_walk
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
@@ -39,7 +39,10 @@ def walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
             or walking
         )
     if walking.apart and (plan.map is not None or plan.loads != plan.accumulators):
-        walking = walking.mapping(sum(d.itemsize for d in plan.accumulators))
+        width = 32 // walking.row_lanes * walking.vector
+        near = min(x.grain_of_lines(width, layout.dims[-1]) // x.size for x in lines)
+        size = sum(d.itemsize for d in plan.accumulators)
+        walking = walking.mapping(size, for_pieces(near, largest, rows))
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
     walk = Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking=walking)
     return replace(walk, walking=walking.fitted(walk.stage(plan), chip.shared))
@@ -98,7 +101,7 @@ class Walk(Choice):
             "STEPS": walking.steps, "AHEAD": -1 if plan.ahead is None else plan.ahead, "STAGES": walking.stages,
             "THREADS": self.threads,
             "BLOCKS": walking.walks, "SERVERS": walking.servers, "WALKERS": walking.walkers,
-            "ROW_LANES": walking.row_lanes,
+            "ROW_LANES": walking.row_lanes, "PIECE": walking.piece,
             "COLUMNS": self.columns if walking.stretch else 0,
         }  # fmt: skip
         truths = {

@@ -8,10 +8,16 @@ import torch
 from torch import Tensor
 
 import upsweep as up
-from upsweep.adjoint import gradient_at_once, gradients_at_once, known_gradients, recurrence_gradients
+from upsweep.adjoint import (
+    gradient_and_sums,
+    gradient_at_once,
+    gradients_at_once,
+    known_gradients,
+    recurrence_gradients,
+)
 from upsweep.arguments import number_of
 from upsweep.recall import never
-from upsweep.torch.neighbours import ahead, along, beside, following, segments_of, starts
+from upsweep.torch.neighbours import ahead, along, beside, following, lies_beside, segments_of, starts
 from upsweep.torch.operands import accumulator, readable, single
 from upsweep.torch.ways import Way
 
@@ -25,8 +31,9 @@ def gradients(
     """The gradients of a (where it is wanted), of b and of initial, from the gradient of h, or None; all numbers are real.
 
     `s[t] = g[t] + a[t+1] s[t+1]` is the gradient of b, and `s[t] h[t-1]` that of a, summed where a broadcasts: the products are
-    made within the sum. Half precision is computed in float32. Where a broadcasts, but not over time, the products are those of
-    the rounded s, as h has been rounded, too.
+    made within the sum, or within the scan where the engine sums there, in an order of its own. Half precision is computed in
+    float32. Where a broadcasts, but not over time, the products that a second pass sums are those of the rounded s, as h has been
+    rounded, too.
     """
     g, a, h = readable(g), readable(a), readable(h)
     initial = None if initial is None else readable(initial)
@@ -38,14 +45,24 @@ def gradients(
     flags = starts(heads, dim, reverse) if heads is not None and read else None
     if whole:
         da, db = _at_once(g, a, h if wanted else None, initial, heads, flags, dim, reverse, order)
-        return da, db, None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
+    else:
+        given = g, a, h, initial, heads, flags, dim, reverse
+        made = _with_sums(*given) if wanted and order == "tree" else None
+        da, db = made or _in_two_passes(*given, order, wanted)
+    return da, db, None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
+
+
+def _in_two_passes(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, flags: Tensor | None, dim: int,
+    reverse: bool, order: str, wanted: bool,
+) -> tuple[Tensor | None, Tensor]:  # fmt: skip
+    """The gradients of a multiplier that broadcasts, where it is wanted, and of b."""
     db = _backwards(g, a, heads, dim, reverse, order)
-    into = None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
     if not wanted:
-        return None, db, into
+        return None, db
     rounded = a.shape[dim] > 1 or h.dtype not in _HALF
     made = (_sums if rounded else _sums_within)(db if rounded else g, a, h, initial, flags, dim, reverse)
-    return made.to(a.dtype), db, into
+    return made.to(a.dtype), db
 
 
 def shorter(
@@ -95,6 +112,37 @@ def _at_once(
     zero = 0.0 if order == "tree" else g.new_zeros((), dtype=accumulator(g.dtype))
     start = zero if initial is None else initial.unsqueeze(dim)
     return gradients_at_once(g, a, beside(h, dim, reverse), start, flags, **how)
+
+
+def _with_sums(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, flags: Tensor | None, dim: int,
+    reverse: bool,
+) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    """The gradients of a multiplier that holds for all times or for neighbours, and of b, by one scan that sums products as it
+    makes them; None where the engine has none, or the state before each item lies nowhere beside it.
+    """
+    axis = summed_along(a, dim)
+    if axis is None or not lies_beside(h, dim, reverse):
+        return None
+    start = 0.0 if initial is None else initial.unsqueeze(dim)
+    given = g, ahead(a, dim, reverse), beside(h, dim, reverse), start, flags
+    segments = segments_of(heads, g, dim)
+    made = gradient_and_sums(*given, axis=dim, reverse=reverse, segments=segments, across=axis != dim)
+    if made is None:
+        return None
+    return total(made[1], a, axis, axis == dim and not reverse), made[0]
+
+
+def total(sums: Tensor, a: Tensor, axis: int, reverse: bool) -> Tensor:
+    """The gradient of a from its sums along an axis."""
+    return up.reduce(sums, axis=axis, reverse=reverse).unsqueeze(axis).sum_to_size(a.shape).to(a.dtype)
+
+
+def summed_along(a: Tensor, dim: int) -> int | None:
+    """The axis along which a scan of columns sums the gradient of what broadcasts as `a` does: that of time, or the last one."""
+    if dim == a.ndim - 1:
+        return None
+    return dim if a.shape[dim] == 1 else a.ndim - 1 if a.shape[-1] == 1 else None
 
 
 def _sums(

@@ -12,10 +12,12 @@ from torch import Tensor
 from upsweep.adjoint import RULES
 from upsweep.arguments import dtype_of
 from upsweep.operators import ops
+from upsweep.summed import scan_and_sums, sums_of
+from upsweep.torch.adjoint import summed_along, total
 from upsweep.torch.differentiable import batched, plain
-from upsweep.torch.neighbours import beside, segments_of
+from upsweep.torch.neighbours import beside, lies_beside, segments_of
 from upsweep.torch.operands import accumulator, readable
-from upsweep.torch.ways import Call, Ways, run, shorter
+from upsweep.torch.ways import Call, Way, Ways, run, shorter
 
 
 def empty_like(x: Tensor) -> Tensor:
@@ -43,7 +45,30 @@ def _average_gradients(
     its item.
     """
     args = g, x, y, alpha, weight, initial, heads, dim, order
-    return _in_shape(run(_backwards(*args)), *args)
+    return _summed(*args) or _in_shape(run(_backwards(*args)), *args)
+
+
+def _summed(
+    g: Tensor, x: Tensor | None, y: Tensor | None, alpha: float, weight: Tensor | None, initial: Tensor | None,
+    heads: Tensor | None, dim: int, order: str,
+) -> tuple[Tensor, Tensor] | None:  # fmt: skip
+    """The gradients by a scan that sums that of a weight which broadcasts; None where the engine has none."""
+    if weight is None or x is None or y is None or not lies_beside(readable(y), dim, False):
+        return None
+    axis = _summed_along(g, x, weight, dim, order)
+    if axis is None:
+        return None
+    given, way = _scanned(g, x, y, alpha, weight, initial, heads, dim, order)
+    how = {"exclusive": way.exclusive, "reverse": True, "segments": segments_of(heads, g, dim)}
+    made = scan_and_sums(given, way.op, axis=dim, across=axis != dim, map=way.enter, finish=way.leave, **how)
+    return made and (made[0], total(made[1], weight, axis, axis == dim))
+
+
+def _summed_along(g: Tensor, x: Any, weight: Tensor | None, dim: int, order: str) -> int | None:
+    """The axis along which a scan may sum the gradient of the weight, where it is wanted and the engine has such scans."""
+    if x is None or weight is None or order != "tree" or sums_of((g,)) is None:
+        return None
+    return summed_along(weight, dim)
 
 
 def _in_shape(
@@ -58,9 +83,24 @@ def _backwards(
     g: Tensor, x: Tensor | None, y: Tensor | None, alpha: float, weight: Tensor | None, initial: Tensor | None,
     heads: Tensor | None, dim: int, order: str,
 ) -> Call:  # fmt: skip
+    given, way = _scanned(g, x, y, alpha, weight, initial, heads, dim, order)
+    out: Any = empty_like(g)
+    if x is not None and y is not None:
+        out = out, g.new_empty(g.shape, dtype=accumulator(g.dtype))
+    how = {
+        "axis": dim, "exclusive": way.exclusive, "reverse": True, "order": order, "dtype": accumulator(g.dtype),
+        "map": way.enter, "finish": way.leave,
+    }  # fmt: skip
+    return Call(given, way.op, out, segments_of(heads, g, dim), how)
+
+
+def _scanned(
+    g: Tensor, x: Tensor | None, y: Tensor | None, alpha: float, weight: Tensor | None, initial: Tensor | None,
+    heads: Tensor | None, dim: int, order: str,
+) -> tuple[tuple[Any, ...], _Way]:  # fmt: skip
+    """What goes into the scan for the gradients, and the scan."""
     g = readable(g)
     given: tuple[Any, ...] = g, weights(alpha, weight, g)
-    out: Any = empty_like(g)
     # A weight that holds for all times is also that of the next item.
     kind = "fixed" if weight is None or weight.shape[dim] == 1 else order
     way = _way(kind, initial is None, x is not None, accumulator(g.dtype))
@@ -69,12 +109,7 @@ def _backwards(
     if x is not None and y is not None:
         start = 0.0 if initial is None else readable(initial).unsqueeze(dim)
         given = *given, readable(x), beside(readable(y), dim, False), start
-        out = out, g.new_empty(g.shape, dtype=accumulator(g.dtype))
-    how = {
-        "axis": dim, "exclusive": way.exclusive, "reverse": True, "order": order, "dtype": accumulator(g.dtype),
-        "map": way.enter, "finish": way.leave,
-    }  # fmt: skip
-    return Call(given, way.op, out, segments_of(heads, g, dim), how)
+    return given, way
 
 
 class _Way(NamedTuple):
@@ -172,4 +207,13 @@ def _(
     return made, (0, None if x is None else 0)
 
 
-gradients = plain(_average_gradients, ways=Ways(1, shorter(_backwards, _in_shape)))
+_whole = shorter(_backwards, _in_shape)
+
+
+def _shorter(*args: Any) -> Way | None:
+    """The way of `gradients` for calls like this one."""
+    g, x, _, _, weight, *_, dim, order = args
+    return _whole(*args) if _summed_along(g, x, weight, dim, order) is None else _average_gradients._init_fn
+
+
+gradients = plain(_average_gradients, ways=Ways(1, _shorter))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,12 +33,20 @@ def zero_before(x: Tensor, dim: int) -> Tensor:
 
 def beside(x: Tensor, dim: int, reverse: bool) -> Tensor:
     """`x[t-1]` at t, and anything at the start: a view where the memory of x reaches so far, as `with_room` makes it."""
-    shape, strides = x.shape, x.stride()
-    start = x.storage_offset() + (strides[dim] if reverse else -strides[dim])
-    stop = start + sum((n - 1) * step for n, step in zip(shape, strides)) + 1
-    if start >= 0 and x.numel() and stop * x.itemsize <= x.untyped_storage().nbytes():
-        return x.as_strided(shape, strides, start)
+    if lies_beside(x, dim, reverse):
+        return x.as_strided(x.shape, x.stride(), _start_beside(x, dim, reverse))
     return previous(x, zero_before(x, dim), dim, reverse)
+
+
+def lies_beside(x: Tensor, dim: int, reverse: bool) -> bool:
+    """Whether the memory of x reaches to where an item before the first one would lie."""
+    start = _start_beside(x, dim, reverse)
+    stop = start + sum((n - 1) * step for n, step in zip(x.shape, x.stride())) + 1
+    return start >= 0 and x.numel() > 0 and stop * x.itemsize <= x.untyped_storage().nbytes()
+
+
+def _start_beside(x: Tensor, dim: int, reverse: bool) -> Any:
+    return x.storage_offset() + (x.stride(dim) if reverse else -x.stride(dim))
 
 
 def with_room(x: Tensor, dim: int, reverse: bool) -> Tensor:

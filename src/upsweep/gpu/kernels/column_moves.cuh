@@ -179,6 +179,47 @@ struct Mover {
     });
   }
 
+  // The sum of each `run` results of a column, by the tree, for one item.
+  template <int O> __device__ __forceinline__ void write_sums(i64 j, int column, const Spot& at, const Result (&y)[ITEMS]) const {
+    typedef typename Output<O>::Store Store;
+    constexpr int RUN = Output<O>::run;
+    static_assert(RUN == 1 || ITEMS % RUN == 0, "a lane holds whole runs");
+    Store sums[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) sums[i] = convert<Store>(get<O>(y[i]));
+#pragma unroll
+    for (int d = 1; d < RUN; d *= 2)
+#pragma unroll
+      for (int i = 0; i < ITEMS; i += 2 * d) sums[i] = sums[i] + sums[i + d];
+    char* to = first_result<O>(at, j / RUN) + column * (int)sizeof(Store);
+#pragma unroll
+    for (int i = 0; i < ITEMS; i += RUN, to += p.out_strides[O].along)
+      if (at.column + column < p.columns && j + i < p.n) store_item<Store, sizeof(Store)>(to, sums[i]);
+  }
+
+  // The sum over the columns of set v for each item, by the tree: lanes hand each other half of the items that they have left.
+  template <int O> __device__ __forceinline__ void write_line_sums(i64 j, int v, const Spot& at, const Result (&y)[ITEMS]) const {
+    typedef typename Output<O>::Store Store;
+    static_assert(Output<O>::line == 1 || LANES == 32, "a warp has neighbouring columns");
+    Store sums[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) sums[i] = at.column + 32 * v + lane < p.columns ? convert<Store>(get<O>(y[i])) : Store{};
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+      const bool upper = lane & d;
+#pragma unroll
+      for (int i = 0; i < max_of(1, ITEMS / (2 * d)); i++) {
+        if (d < ITEMS) {
+          Store kept = upper ? sums[2 * i + 1] : sums[2 * i], given = upper ? sums[2 * i] : sums[2 * i + 1];
+          sums[i] = kept + __shfl_xor_sync(FULL, given, d);
+        } else sums[i] = sums[i] + __shfl_xor_sync(FULL, sums[i], d);
+      }
+    }
+    const Strides& st = p.out_strides[O];
+    char* to = p.out[O] + row_offset(p, st, at.row) + (j + lane) * st.along + (at.column / 32 + v) * (i64)sizeof(Store);
+    if (lane < ITEMS && j + lane < p.n && at.column + 32 * v < p.columns) store_item<Store, sizeof(Store)>(to, sums[0]);
+  }
+
   // Results that touch along the axis are turned in the place of the items.
   template <int O> __device__ __forceinline__ void write_turned(int k, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;

@@ -151,7 +151,9 @@ struct Worker : Mover {
     for (int i = 0; i < ITEMS; i++) y[i] = Finish()(x[i], given[i], index[i]);
     each<OUTPUTS>([&](auto o) {
       typedef typename Output<o.value>::Store Store;
-      if constexpr (Output<o.value>::at >= 0) put_in_line<o.value>(k, v, strip, at, y);
+      if constexpr (Output<o.value>::run > 1) write_sums<o.value>(j, 32 * v + own, at, y);
+      else if constexpr (Output<o.value>::line > 1) write_line_sums<o.value>(j, v, at, y);
+      else if constexpr (Output<o.value>::at >= 0) put_in_line<o.value>(k, v, strip, at, y);
       else if constexpr (Output<o.value>::lies == ITEMS_NEAR) write_turned<o.value>(k, at, y);
       else if constexpr (!REDUCE && GATHERED<o.value>) write_runs<o.value>(k, at, y);
       else {

@@ -25,7 +25,7 @@ struct Walker {
   Prefix state[VECTOR];
   Given still[VECTOR];  // of which the inputs that serve whole rows are read
 
-  __device__ __forceinline__ int row(int v) const { return LINED ? lane * VECTOR + v : v * ABREAST + lane; }
+  __device__ __forceinline__ int row(int v) const { return LINED ? lane * VECTOR + v : column_of(v * ABREAST + lane); }
 
   // One step of one row: the results for the item, or the prefix that the serving warps finish.
   __device__ __forceinline__ Item prefix(int v, const Item& x, bool head) {

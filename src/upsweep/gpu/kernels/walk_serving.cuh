@@ -42,8 +42,8 @@ struct Server {
   char* memory;
   int warp, lane;
   Lines in[INPUTS], out[OUTPUTS], heads;
-  Item start[VECTOR];
-  Given still[VECTOR];
+  Item start[VECTOR * PIECE];
+  Given still[VECTOR * PIECE];
 
   // f(asked, patch, lines, stride, items that exist, items to leave out) for each array that is read in the chunk from item j on.
   template <class F> __device__ __forceinline__ void each_source(Asked<0>& asked, i64 j, F&& f) const {
@@ -61,9 +61,9 @@ struct Server {
       each_source(asked, j, [&](auto& items, auto patch, const Lines& at, i64 along, int m, int skip) { patch.ask(items, at, along, j, m, rows.count, lane, skip); });
   }
 
-  // A lane's share of the steps of its rows, mapped and finished.
-  static constexpr int SHARE = STEPS / ROW_LANES, AT_ONCE = SHARE < 4 ? SHARE : 4;
-  __device__ __forceinline__ int row(int v) const { return v * ABREAST + lane % ABREAST; }
+  // A lane's share of the steps of its columns, mapped and finished.
+  static constexpr int AT_ONCE = SHARE < 4 ? SHARE : 4;
+  __device__ __forceinline__ int column(int v) const { return column_of(row_of(lane, v)); }
 
   // Item i of a stage that begins with item j: read(input, x) gives what was read of an input.
   template <class F> __device__ __forceinline__ Given given(const char* stage, int v, i64 j, int i, F&& read) const {
@@ -79,58 +79,73 @@ struct Server {
     return x;
   }
   template <bool WHOLE> __device__ __forceinline__ void map(const Asked<0>& asked, char* stage, i64 j) const {
-    const int first = lane / ABREAST * SHARE;
+    const int first = share_of(lane);
 #pragma unroll
-    for (int v = 0; v < VECTOR; v++)
+    for (int v = 0; v < VECTOR * PIECE; v++)
 #pragma unroll
       for (int part = 0; part < SHARE; part += AT_ONCE) {
         Item x[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
           const int i = first + part + k;
-          if (row(v) < rows.count && (WHOLE || j + i < p.n))
-            x[k] = Map()(given(stage, v, j, i, [&](auto n) { return static_cast<const Asked<n.value>&>(asked).items.x[v][part + k]; }), index_of(p, j + i));
+          if (column(v) < rows.count && (WHOLE || j + i < p.n))
+            x[k] = Map()(given(stage, v, j, i, [&](auto n) { return static_cast<const Asked<n.value>&>(asked).items.item(v, part + k); }), index_of(p, j + i));
         }
         each<COMPONENTS>([&](auto c) {
           constexpr int C = c.value;
-          Part<C>::template write_row<AT_ONCE>(stage, row(v), first + part, [&](int k) { return get<C>(x[k]); });
+          Part<C>::template write_row<AT_ONCE>(stage, row_of(lane, v), first + part, [&](int k) { return get<C>(x[k]); });
         });
       }
   }
   template <bool WHOLE> __device__ __forceinline__ void finish(const char* stage, i64 j) const {
     constexpr int N = AT_ONCE;
 #pragma unroll
-    for (int v = 0; v < VECTOR; v++) {
-      if (row(v) >= rows.count) break;
-      int i = lane / ABREAST * SHARE;
+    for (int v = 0; v < VECTOR * PIECE; v += PIECE) {
+      if (column(v) >= rows.count) break;
+      int i = share_of(lane);
       char* to[OUTPUTS];
-      each<OUTPUTS>([&](auto o) { to[o.value] = out[o.value].base + row(v) * (int)sizeof(typename Output<o.value>::Store) + (j + i) * p.out_strides[o.value].along; });
+      each<OUTPUTS>([&](auto o) { to[o.value] = out[o.value].base + column(v) * (int)sizeof(typename Output<o.value>::Store) + (j + i) * p.out_strides[o.value].along; });
 #pragma unroll
       for (int part = 0; part < SHARE; part += N, i += N) {
-        Item s[N];
-        Read<0> raw[N];
-        each<COMPONENTS>([&](auto c) {
-          constexpr int C = c.value;
-          Part<C>::template read_row<N>(stage, row(v), i, [&](int k, const auto& x) { get<C>(s[k]) = x; });
-        });
-        each<INPUTS>([&](auto n) {
-          constexpr int I = n.value;
-          if constexpr (READS_AGAIN && Input<I>::at >= 0 && !Input<I>::alone)
-            In<I>::template read_row<N>(stage, row(v), i, [&](int k, const auto& x) { static_cast<Read<I>&>(raw[k]).x = x; });
-        });
+        Result y[N][PIECE];
+#pragma unroll
+        for (int q = 0; q < PIECE; q++) finish<WHOLE>(stage, j, v + q, q, i, y);
 #pragma unroll
         for (int k = 0; k < N; k++) {
           if (!WHOLE && j + i + k >= p.n) break;
-          Given x = {};
-          if constexpr (READS_AGAIN) x = given(stage, v, j, i + k, [&](auto n) { return static_cast<Read<n.value>&>(raw[k]).x; });
-          Result y = Finish()(s[k], x, index_of(p, j + i + k));
           each<OUTPUTS>([&](auto o) {
             typedef typename Output<o.value>::Store Store;
-            store_item<Store, Output<o.value>::grain>(to[o.value], convert<Store>(get<o.value>(y)));
+            Piece<Store> piece;
+#pragma unroll
+            for (int q = 0; q < PIECE; q++) piece.x[q] = convert<Store>(get<o.value>(y[k][q]));
+            if constexpr (PIECE == 1) store_item<Store, Output<o.value>::grain>(to[o.value], piece.x[0]);
+            else store_run<1>(to[o.value], &piece);
             to[o.value] += p.out_strides[o.value].along;
           });
         }
       }
+    }
+  }
+  // Results of column v, the q-th of a piece, for the steps from i on.
+  template <bool WHOLE> __device__ __forceinline__ void finish(const char* stage, i64 j, int v, int q, int i, Result (&y)[AT_ONCE][PIECE]) const {
+    constexpr int N = AT_ONCE;
+    Item s[N];
+    Read<0> raw[N];
+    each<COMPONENTS>([&](auto c) {
+      constexpr int C = c.value;
+      Part<C>::template read_row<N>(stage, row_of(lane, v), i, [&](int k, const auto& x) { get<C>(s[k]) = x; });
+    });
+    each<INPUTS>([&](auto n) {
+      constexpr int I = n.value;
+      if constexpr (READS_AGAIN && Input<I>::at >= 0 && !Input<I>::alone)
+        In<I>::template read_row<N>(stage, row_of(lane, v), i, [&](int k, const auto& x) { static_cast<Read<I>&>(raw[k]).x = x; });
+    });
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+      if (!WHOLE && j + i + k >= p.n) break;
+      Given x = {};
+      if constexpr (READS_AGAIN) x = given(stage, v, j, i + k, [&](auto n) { return static_cast<Read<n.value>&>(raw[k]).x; });
+      y[k][q] = Finish()(s[k], x, index_of(p, j + i + k));
     }
   }
 
@@ -143,8 +158,8 @@ struct Server {
     if (SEGMENTED) heads = lines_of(p, p.heads, p.heads_strides, rows, p.heads_column, lane);
     if constexpr (MAPPED)
 #pragma unroll
-      for (int v = 0; v < VECTOR; v++) {
-        int at = min(row(v), rows.count - 1);
+      for (int v = 0; v < VECTOR * PIECE; v++) {
+        int at = min(column(v), rows.count - 1);
         if (AHEAD >= 0) start[v] = start_at(p, rows, at);
         each<INPUTS>([&](auto i) { if constexpr (Input<i.value>::still) get<i.value>(still[v]) = still_at<i.value>(p, rows, at); });
       }

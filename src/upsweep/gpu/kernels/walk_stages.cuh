@@ -6,6 +6,15 @@
 // nothing to do. (If they did what these do, they would read items in whose place these have written results.)
 constexpr int ABREAST = 32 / ROW_LANES, WIDTH = ABREAST * VECTOR * WALKERS;
 
+// A lane that serves moves PIECE neighbouring columns at once, so that ROW_LANES * PIECE lanes have the steps of a row, each a share.
+// GROUPS such lanes lie side by side. In a stage the first columns of all pieces are neighbours, then the second ones, so that
+// lanes side by side meet each bank once.
+constexpr int GROUPS = ABREAST / PIECE, SHARE = STEPS / (ROW_LANES * PIECE);
+__device__ __forceinline__ int column_of(int row) { return row / ABREAST * ABREAST + row % GROUPS * PIECE + row % ABREAST / GROUPS; }
+// Of a lane that serves: the row of its column v in a stage, and the first step of its share.
+__device__ __forceinline__ int row_of(int lane, int v) { return v / PIECE * ABREAST + v % PIECE * GROUPS + lane % GROUPS; }
+__device__ __forceinline__ int share_of(int lane) { return lane / GROUPS * SHARE; }
+
 // Pieces of 8 bytes as two words: the compiler packs halves into a word by one instruction, into a number of 64 bits by shifts.
 template <int BYTES> struct words_of : bits_of<BYTES> {};
 template <> struct words_of<8> { typedef uint2 type; };

@@ -32,6 +32,12 @@ warps .80, with half the items .79; their gradients .87, with twice the items in
 segments .72, with half the items .69; advantages of episodes .48, with a quarter of the items .36; returns of episodes .67, in
 eight warps .58, with half the items in eight warps .61."""
 
+SUMMED = {4: (32, 8, 1), 2: (32, 4, 2)}
+"""The same of scans that sum a result, by the bytes of the smallest input that counts. Forward and backward of (8, 4096, 1536),
+of a copy (H200), in two passes -> so: recurrences with a multiplier for each channel f4 .69 -> .85, bf16 .49 -> .61, for each
+time .66 -> .80 and .46 -> .58; averages with such weights .64 -> .87 and .43 -> .63, .66 -> .86 and .45 -> .61. With 32 items in
+four warps f4 .84, .79, .86 and .86; 16 in eight bf16 .62, .57, .59 and .58."""
+
 TALL = {
     (2, 3): (16, 4, 4),
     (2, 4): (16, 4, 4),
@@ -110,16 +116,18 @@ NARROW = 256
 
 
 def for_columns(
-    n: int, columns: int, words: int, read: int, smallest: int, most: int, again: bool, pair: int, segmented: bool
+    n: int, columns: int, words: int, read: int, smallest: int, most: int, again: bool, pair: int, segmented: bool,
+    sums: bool,
 ) -> Shape:  # fmt: skip
     """`smallest` is the size of the smallest component that counts: a warp reads lines of at least 128 bytes of it, if there are
     so many `columns`. Fewer columns than lanes share a warp, each in several runs. There are at `most` so many warps. `words` are
     an item's, `read` those that are read of it. `again`: items are read again with their prefixes. `pair`: the bytes that are
-    read of a pair of four bytes each, 0 of anything else."""
+    read of a pair of four bytes each, 0 of anything else. `sums`: a result is summed."""
     lanes = min(32, power_of_two(columns)) if n * columns >= NARROW else 32
     vector = min(max(1, 4 // smallest), power_of_two(-(-columns // 32)))
     runs = -(-n * lanes // 32)
     own = PAIR.get((smallest, pair, again, segmented)) if lanes == 32 else None
+    own = (SUMMED.get(smallest) if sums and pair and lanes == 32 else None) or own
     own = own or (TALL.get((words - read, read)) if again else None)
     if own is None and words > 2 and not again:
         own = (min(WIDE_ITEMS[min(max(read, 3), 4)], power_of_two_below(WIDE_REGISTERS // words)), WARPS, 1)

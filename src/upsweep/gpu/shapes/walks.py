@@ -25,6 +25,9 @@ FEW = {1: 2048, 2: 4096, 3: 2048}
 reads several steps at once waits for little but arithmetic. Recurrences of (1, 16384, 4096) f4 ran at .97 of a copy instead of
 .79, sums of (2, 65536, 1024) bf16 at .45 instead of .30, but sums of 4096 columns of f4 were slower by .03 (H200)."""
 
+HALVES = {1: 4096, 2: 4096, 3: 4096}
+"""The same for items of two bytes: see PIECE."""
+
 STAGE_OF_WALK = 8192
 """Bytes of a stage."""
 
@@ -39,6 +42,10 @@ columns of max f8: 256 .067 -> .90, 1024 .26 -> .92; of add i4 256 .18 -> .94, 4
 VECTOR_ROWS = 8192
 """Rows from which a lane takes several narrow ones."""
 
+SINGLE_ROWS = 16384
+"""The same of items of two bytes where one array is read. Sums of (8, 4096, 1536) bf16 ran at .82 of a copy with a row a lane, at
+.77 with two; recurrences at .83 and .87 (H200)."""
+
 SECTOR = 32
 """Bytes that memory hands over at once."""
 
@@ -49,11 +56,21 @@ HALF = 2
 MULTIPROCESSORS = 132
 """Multiprocessors of the measured GPU: before a launch, the walks that share a multiprocessor are known only roughly."""
 
+ROOM = 32 * MULTIPROCESSORS
+"""Rows of a walk for each multiprocessor, a lane a row."""
+
 
 STAGE_OF_PARTS = 12288
 """Most bytes of the components in a stage, where serving warps map items. Of a copy (H200), stages of 128 steps instead of 64:
 recurrences of bf16 of (8, 16384, 64) .175 instead of .189, packed .153 instead of .164, of (2, 65536, 1024) .58 instead of .61;
 sums of bf16, half as wide, .172 instead of .161."""
+
+
+PIECE, PIECED = 2, (STAGE_OF_PARTS, 12, 12)
+"""The most columns that a lane of a serving warp moves at once; and bytes of components in a stage, servers and stages then. Of a
+copy (H200), (1, 16384, 4096) bf16, a column -> two: recurrences .71 -> .94, sums .65 -> .84, packed .67 -> .81, gradients .64 ->
+.745; four columns .905, .835, .76 and .67, in ten warps .90, .88, .77 and .625, in eight .80, .815, .56 and .64. Stages twice as
+long leave no cache: .55. Where ROW_LANES bring a row, (2, 65536, 1024), the chain binds, and two columns lose: .60 -> .57."""
 
 
 class Walking(NamedTuple):
@@ -86,11 +103,16 @@ class Walking(NamedTuple):
     """Whether serving warps map and finish items, so that the walking warp only combines. Gradients of (2, 65536, 1024) ran so in
     bf16 at .58 of a copy instead of .48, but in f4, where nothing is converted, at .66 instead of .78 (H200)."""
 
-    def mapping(self, size: int) -> Walking:
-        """The same where serving warps map items into components of `size` bytes together."""
-        most = STAGE_OF_PARTS // (32 // self.row_lanes * self.vector * size)
+    piece: int = 1
+    """Neighbouring columns that a lane of a serving warp moves at once."""
+
+    def mapping(self, size: int, piece: int) -> Walking:
+        """The same where serving warps map items into components of `size` bytes together, and move `piece` columns at once."""
+        stage, servers, stages = PIECED if piece > 1 else (STAGE_OF_PARTS, self.servers, self.stages)
+        most = stage // (32 // self.row_lanes * self.vector * size)
         least = max(2 * self.items, self.row_lanes)
-        return self._replace(steps=min(self.steps, max(least, power_of_two_below(max(1, most)))), mapped=True)
+        steps = min(self.steps, max(least, power_of_two_below(max(1, most))))
+        return self._replace(steps=steps, servers=servers, stages=stages, mapped=True, piece=piece)
 
     def fitted(self, size: int, shared: int) -> Walking:
         """The same with as much as shared memory holds of stages of `size` bytes: a multiple of the servers."""
@@ -106,11 +128,13 @@ def for_walk(
     """`size` is an item's bytes in a stage, `largest` that of its largest component. `even`: lines begin at 16 bytes. `asked`
     are the registers of an item on its way. Where several lanes bring a row, stages are longer: a stage costs its walk some 50
     cycles."""
-    several = across and rows >= VECTOR_ROWS and (even or largest != HALF)
+    wide = SINGLE_ROWS if asked == 1 and largest == HALF else VECTOR_ROWS
+    several = across and rows >= wide and (even or largest != HALF)
     vector = NEIGHBOURS.get(largest, 1) if several else 1
     items = power_of_two_below(min(8, 16 // (words * vector)))
     walks = min(max(WALKS), -(-rows // (32 * vector * MULTIPROCESSORS)))
-    if across and (not even or (rows <= FEW.get(asked, 0) and largest <= 4)):
+    few = (HALVES if largest == HALF else FEW).get(asked, 0)
+    if across and (not even or (rows <= few and largest <= 4)):
         busy = walks == 1 and not even and rows >= BUSY[0] and largest >= 4
         servers, stages, registers = BUSY[1] if busy else TURNED[walks]
         most, turned, apart = registers // (asked * vector), True, walks == 1 and not busy
@@ -128,8 +152,12 @@ def _row_lanes(rows: int, largest: int) -> int:
     """As many lanes a row as leave a walk to each multiprocessor, and a sector to each line of a walk. Of a copy (H200), a lane a
     row -> so: recurrences of f4 of (2, 65536, 1024) .84 -> .99, of (8, 16384, 64) .21 -> .26 and their gradients .23 -> .29, of
     333 columns .46 -> .55 and .52 -> .61."""
-    room = 32 * MULTIPROCESSORS
-    return next(n for n in (4, 2, 1) if n == 1 or (rows * n <= room and 32 // n * largest >= SECTOR))
+    return next(n for n in (4, 2, 1) if n == 1 or (rows * n <= ROOM and 32 // n * largest >= SECTOR))
+
+
+def for_pieces(near: int, largest: int, rows: int) -> int:
+    """How many columns a lane of a serving warp moves at once, where `near` can be."""
+    return max(1, min(PIECE, near)) if largest == HALF and 2 * rows > ROOM else 1
 
 
 STRETCH = 16384, 40960

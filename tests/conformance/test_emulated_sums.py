@@ -1,0 +1,184 @@
+"""Gradients of a multiplier that broadcasts are summed by the scan that makes them, in the CUDA engine's own kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import upsweep as up
+from upsweep.adjoint import gradient_and_sums
+from upsweep.dtypes import accumulator, named
+from upsweep.summed import scan_and_sums
+
+RUNS = [
+    ("float32", (2, 128, 70), 1, False),
+    ("bfloat16", (96, 64), 0, True),
+    ("float16", (256, 333), 0, False),
+]
+LINES = [
+    ("float32", (2, 70, 96), 1, False),
+    ("bfloat16", (100, 64), 0, True),
+]
+
+
+def tree(x):
+    """The balanced tree over the first axis."""
+    while len(x) > 1:
+        x = x[::2] + x[1::2]
+    return x[0]
+
+
+def case(name, shape, across):
+    """The gradient that comes in, the multiplier as it is stored, and states."""
+    rng, dtype = np.random.default_rng(1), named(name)
+    g, before = (rng.uniform(-1, 1, shape).astype("f4").astype(dtype) for _ in range(2))
+    return g, rng.random((*shape[:-1], 1) if across else shape[-1:]).astype("f4").astype(dtype), before
+
+
+def run(emulated, g, a, before, axis, reverse, across):
+    how = {"axis": axis, "reverse": reverse, "segments": None, "across": across}
+    made = gradient_and_sums(emulated.value(g), emulated.value(a), emulated.value(before), 0.5, None, **how)
+    return made and tuple(map(emulated.host, made))
+
+
+def expected(g, a, before, axis, reverse):
+    """The gradient of b, and its products with the states, of which the first is 0.5, in the accumulator's dtype."""
+    wide = accumulator(g.dtype)
+    s = up.linear_recurrence(
+        np.broadcast_to(a.astype(wide), g.shape), g.astype(wide), axis=axis, reverse=not reverse
+    )
+    states = np.moveaxis(before.astype(wide), axis, 0).copy()
+    states[-1 if reverse else 0] = 0.5
+    return s, s * np.moveaxis(states, 0, axis)
+
+
+@pytest.mark.parametrize(("name", "shape", "axis", "reverse"), RUNS)
+def test_runs_are_summed_by_the_tree(emulated, name, shape, axis, reverse):
+    given = case(name, shape, False)
+    db, sums = run(emulated, *given, axis, reverse, False)
+    assert "upsweep_columns" in emulated.gpu.loaded
+    s, products = expected(*given, axis, reverse)
+    assert db.tobytes() == s.astype(db.dtype).tobytes()
+    # The scan goes against the recurrence.
+    order = products if reverse else np.flip(products, axis)
+    runs = np.moveaxis(order, axis, 0).reshape(sums.shape[axis], -1, *np.moveaxis(order, axis, 0).shape[1:])
+    assert runs.shape[1] > 1
+    want = np.moveaxis(tree(np.moveaxis(runs, 1, 0)), 0, axis)
+    assert np.array_equal(sums, want if reverse else np.flip(want, axis))
+
+
+@pytest.mark.parametrize(("name", "shape", "axis", "reverse"), LINES)
+def test_neighbouring_columns_are_summed_by_the_tree(emulated, name, shape, axis, reverse):
+    given = case(name, shape, True)
+    db, sums = run(emulated, *given, axis, reverse, True)
+    s, products = expected(*given, axis, reverse)
+    assert db.tobytes() == s.astype(db.dtype).tobytes()
+    assert np.array_equal(sums, tree(np.moveaxis(products.reshape(*shape[:-1], -1, 32), -1, 0)))
+
+
+LEFT = [
+    ((37, 64), 0, False),
+    ((64, 40), 0, True),
+    ((40, 64), 1, False),
+    ((40, 64), 1, True),
+    ((0, 64), 0, False),
+]
+
+
+@pytest.mark.parametrize(("shape", "axis", "across"), LEFT)
+def test_other_rows_are_left_to_two_passes(emulated, shape, axis, across):
+    """Rows that are no whole runs, lines that are no whole warps, and rows along memory."""
+    assert run(emulated, *case("float32", shape, across), axis, False, across) is None
+
+
+def test_double_precision_is_left_to_two_passes(emulated):
+    assert run(emulated, *case("float64", (64, 64), True), 0, False, True) is None
+
+
+def test_other_engines_are_left_to_two_passes():
+    g = np.ones((64, 64), "f4")
+    assert gradient_and_sums(g, g, g, 0.0, None, axis=0, reverse=False, segments=None, across=False) is None
+
+
+def emulating(emulated, fn, ran):
+    """A function of PyTorch's tensors in this machine's memory, which are copied to where the kernels run, and back."""
+    import torch
+
+    def there(x):
+        if not isinstance(x, torch.Tensor):
+            return x
+        words = x.contiguous().view({1: torch.int8, 2: torch.int16, 4: torch.int32}[x.itemsize]).numpy()
+        return emulated.value(words.view(named(str(x.dtype).removeprefix("torch."))))
+
+    def back(y):
+        y = torch.from_numpy(emulated.host(y).view(f"i{y.dtype.itemsize}").copy())
+        return y.view(torch.bfloat16 if y.itemsize == 2 else torch.float32)
+
+    def run(*given, segments, **how):
+        given = [tuple(map(there, x)) if isinstance(x, tuple) else there(x) for x in given]
+        segments = segments and up.segments.flags(there(segments.values))
+        made = fn(*given, segments=segments, **how)
+        ran.append(made is not None)
+        return made and tuple(map(back, made))
+
+    return run
+
+
+KINDS = [
+    ((), "float32"),
+    ((64,), "bfloat16"),
+    ((2, 1, 1), "bfloat16"),
+    ((2, 64, 1), "float32"),
+    ((64, 1), "bfloat16"),
+]
+CLOSE = {"float32": {"rtol": 2e-5, "atol": 1e-4}, "bfloat16": {"rtol": 2e-2, "atol": 5e-2}}
+
+
+@pytest.mark.parametrize(("shape", "dtype"), KINDS)
+def test_gradients_of_recurrences_are_those_of_two_passes(emulated, shape, dtype, monkeypatch):
+    torch = pytest.importorskip("torch")
+    import upsweep.torch as ut
+    import upsweep.torch.adjoint as rules
+
+    ran = []
+    torch.manual_seed(0)
+    kind, packing = getattr(torch, dtype), up.segments.flags(torch.rand(64) < 0.1)
+    for reverse, initial, segments in ((False, None, packing), (True, torch.rand(2, 64), None)):
+        a = torch.rand(shape).to(kind).requires_grad_()
+        b, g = torch.randn(2, 64, 64).to(kind).requires_grad_(), torch.randn(2, 64, 64).to(kind)
+        y = ut.linear_recurrence(a, b, axis=1, reverse=reverse, initial=initial, segments=segments)
+        want = torch.autograd.grad(y, (a, b), g, retain_graph=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(rules, "gradient_and_sums", emulating(emulated, gradient_and_sums, ran))
+            got = torch.autograd.grad(y, (a, b), g)
+        assert torch.equal(got[1], want[1])
+        assert got[0].dtype == want[0].dtype
+        torch.testing.assert_close(got[0], want[0], **CLOSE[dtype])
+    assert ran == [True] * 2
+
+
+@pytest.mark.parametrize(("shape", "dtype"), KINDS[1:4])
+def test_gradients_of_averages_are_those_of_whole_arrays(emulated, shape, dtype, monkeypatch):
+    torch = pytest.importorskip("torch")
+    import upsweep.torch as ut
+    import upsweep.torch.average_gradients as rules
+    from upsweep import recall
+
+    ran = []
+    torch.manual_seed(0)
+    packing = up.segments.flags(torch.rand(64) < 0.1)
+    for initial, segments in ((None, packing), (torch.rand(2, 64), None)):
+        alpha = torch.rand(shape).requires_grad_()
+        x, g = (torch.randn(2, 64, 64).to(getattr(torch, dtype)) for _ in range(2))
+        x.requires_grad_()
+        y = ut.ema(x, alpha=alpha, axis=1, initial=initial, segments=segments)
+        want = torch.autograd.grad(y, (alpha, x), g, retain_graph=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(rules, "scan_and_sums", emulating(emulated, scan_and_sums, ran))
+            patch.setattr(rules, "sums_of", lambda _: True)
+            patch.setattr(recall, "known_calls", {})
+            got = torch.autograd.grad(y, (alpha, x), g)
+        assert torch.equal(got[1], want[1])
+        assert got[0].dtype == want[0].dtype
+        torch.testing.assert_close(got[0], want[0], **CLOSE[dtype])
+    assert ran == [True] * 2
