@@ -6,6 +6,9 @@ import json
 import os
 import platform
 import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -164,11 +167,15 @@ def loops() -> None:
 def threads(size: int = 1 << 28) -> None:
     """Scans by one thread, two, four and so on, beside a copy by as many."""
     cores = os.cpu_count() or 1
-    print("threads: speed of a scan beside one thread, and beside a copy by as many")
+    counts = [1 << k for k in range(cores.bit_length())]
+    peers = onetbb(size, counts)
+    print(
+        "threads: speed of a scan beside one thread, and beside a copy by as many, and beside oneTBB's by as many"
+    )
     for dtype in ("f4", "f8", "i4", "i8"):
         x = (np.arange(size // np.dtype(dtype).itemsize) % 7).astype(dtype)
         y, alone = np.zeros_like(x), 0.0
-        for count in [1 << k for k in range(cores.bit_length())]:
+        for count in counts:
             with up.set_threads(count), ThreadPoolExecutor(count) as pool:
                 shares = list(zip(np.array_split(y, count), np.array_split(x, count)))
                 ours, copy = race(
@@ -177,7 +184,31 @@ def threads(size: int = 1 << 28) -> None:
                     repeats=15,
                 )
             alone = alone or ours
-            print(f"  {dtype} {count:3} {alone / ours:6.2f} {copy / ours:6.2f}", flush=True)
+            peer = f" {peers[dtype, count] / ours:6.2f}" if peers else ""
+            print(f"  {dtype} {count:3} {alone / ours:6.2f} {copy / ours:6.2f}{peer}", flush=True)
+
+
+def onetbb(size: int, counts: list[int]) -> dict[tuple[str, int], float]:
+    """oneTBB's parallel_scan, compiled here: its seconds by dtype and threads. Empty where g++ or oneTBB is missing
+    (`pip install tbb-devel`).
+    """
+    source = Path(__file__).with_name("peer_tbb.cpp")
+    headers, library = f"-I{sys.prefix}/include", f"{sys.prefix}/lib"
+    with tempfile.TemporaryDirectory() as folder:
+        program = str(Path(folder) / "peer")
+        build = ["g++", "-O3", "-march=native", "-std=c++17", headers, str(source), "-o", program]
+        try:
+            subprocess.run(
+                [*build, f"-L{library}", f"-Wl,-rpath,{library}", "-ltbb"], check=True, capture_output=True
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"oneTBB is not compared: {type(error).__name__}", flush=True)
+            return {}
+        told = subprocess.run(
+            [program, str(size), *map(str, counts)], check=True, capture_output=True, text=True
+        )
+    rows = [line.split() for line in told.stdout.splitlines()]
+    return {(dtype, int(count)): float(seconds) for dtype, count, seconds in rows}
 
 
 def calls() -> None:

@@ -129,7 +129,7 @@ class Likeness(NamedTuple):
     wrote: Callable[[Any], None] | None = None
     """Tells the library that an array was written to, where it asks."""
     together: Callable[[tuple[Any, ...]], Any] | None = None
-    """Does for several arrays what `of` does for one, where one question tells of all."""
+    """Does for several arrays what `of` does for one, where that takes less time than to ask each."""
 
 
 def memory(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[Any], np.ndarray]:
@@ -145,6 +145,7 @@ LIKENESS: dict[type, Likeness] = {
         lambda x: (x.dtype, x.shape, x.strides),
         {"cpu": Way(memory, lambda shape, dtype: None if shape else lambda y: y[()])},
         lambda y: y.flags.writeable,
+        together=lambda xs: tuple([(x.dtype, x.shape, x.strides) for x in xs]),
     )
 }
 """The types of arrays whose scans are remembered; an engine adds those that it comes to know."""

