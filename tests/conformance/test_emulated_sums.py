@@ -124,13 +124,7 @@ def emulating(emulated, fn, ran):
     return run
 
 
-KINDS = [
-    ((), "float32"),
-    ((64,), "bfloat16"),
-    ((2, 1, 1), "bfloat16"),
-    ((2, 64, 1), "float32"),
-    ((64, 1), "bfloat16"),
-]
+KINDS = [((), "float32"), ((64,), "bfloat16"), ((2, 64, 1), "float32"), ((64, 1), "bfloat16")]
 CLOSE = {"float32": {"rtol": 2e-5, "atol": 1e-4}, "bfloat16": {"rtol": 2e-2, "atol": 5e-2}}
 
 
@@ -157,7 +151,7 @@ def test_gradients_of_recurrences_are_those_of_two_passes(emulated, shape, dtype
     assert ran == [True] * 2
 
 
-@pytest.mark.parametrize(("shape", "dtype"), KINDS[1:4])
+@pytest.mark.parametrize(("shape", "dtype"), KINDS[1:3])
 def test_gradients_of_averages_are_those_of_whole_arrays(emulated, shape, dtype, monkeypatch):
     torch = pytest.importorskip("torch")
     import upsweep.torch as ut
