@@ -201,8 +201,8 @@ def onetbb(size: int, counts: list[int]) -> dict[tuple[str, int], float]:
             subprocess.run(
                 [*build, f"-L{library}", f"-Wl,-rpath,{library}", "-ltbb"], check=True, capture_output=True
             )
-        except (OSError, subprocess.CalledProcessError) as error:
-            print(f"oneTBB is not compared: {type(error).__name__}", flush=True)
+        except (OSError, subprocess.CalledProcessError):
+            print("oneTBB is not compared: g++ cannot build its peer (`pip install tbb-devel`)", flush=True)
             return {}
         told = subprocess.run(
             [program, str(size), *map(str, counts)], check=True, capture_output=True, text=True
