@@ -220,3 +220,15 @@ def test_functions_of_complex_numbers_see_their_imaginary_parts(dtype):
         np.testing.assert_array_equal(mapped(fn), fn(x), strict=True)
     with pytest.raises(up.OperatorError, match="math takes no complex numbers"):
         mapped(math.exp)
+
+
+@pytest.mark.parametrize(
+    "segments", [None, up.segments.lengths([2, 4]), up.segments.groups([0, 1, 0, 1, 1, 0])]
+)
+@pytest.mark.parametrize("op", ["or", "and", "max", "last"])
+def test_truths_of_other_bytes_are_truths(op, segments):
+    x = np.array([2, 0, 3, 1, 0, 255], "u1").view(bool)
+    made = up.scan(x, op, segments=segments, engine="numpy")
+    assert np.array_equal(
+        made.view("u1"), up.scan(x.view("u1") != 0, op, segments=segments, engine="numpy").view("u1")
+    )

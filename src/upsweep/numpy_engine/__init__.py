@@ -79,13 +79,24 @@ def _results(
     heads: np.ndarray | None,
 ) -> Sequence[np.ndarray]:
     """The results, one array a component: the axis comes first, in the direction of the scan."""
-    inputs = [turned(plan, numbers(x)).astype(accumulator(d)) for x, d in zip(xs, plan.loads)]
+    inputs = inputs_of(plan, xs)
     items = operands(plan, inputs)
     flags = None if heads is None else turned(plan, flags_of(plan, heads)) != 0
     before = None if initial is None else [np.broadcast_to(s, plan.row_shape) for s in initial]
     steps = Steps(on_arrays(plan.op, plan.accumulators), before)
     known = shown(plan, prefixes_of(plan, steps, items, flags), flags, before)
     return known if plan.finish is None else finished(plan, plan.finish, known, inputs)
+
+
+def inputs_of(plan: Plan, xs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The inputs in the dtypes that are computed in, the axis first. A truth's byte may be another than 0 and 1, and NumPy would
+    copy it.
+    """
+    given = [turned(plan, numbers(x)) for x in xs]
+    return [
+        x != 0 if x.dtype == np.bool_ else x.astype(accumulator(d))
+        for x, d in zip(given, plan.loads, strict=True)
+    ]
 
 
 def operands(plan: Plan, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:

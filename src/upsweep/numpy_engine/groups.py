@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from upsweep.dtypes import accumulator
-from upsweep.host import numbers
 from upsweep.host.codes import Codes, numbered
-from upsweep.numpy_engine import finished, operands, prefixes_of, shown, turned, write
+from upsweep.numpy_engine import finished, inputs_of, operands, prefixes_of, shown, write
 from upsweep.numpy_engine.operators import on_arrays
 from upsweep.numpy_engine.sweep import Steps
 from upsweep.plan import Plan
@@ -27,7 +25,7 @@ def run_groups(
     """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
     codes, counts = codes_of(keys, plan.n)
     with np.errstate(all="ignore"):
-        inputs = [turned(plan, numbers(x)).astype(accumulator(d)) for x, d in zip(xs, plan.loads)]
+        inputs = inputs_of(plan, xs)
         items = operands(plan, inputs)
         known = [np.empty_like(x) for x in items]
         for places, there in _alike(codes[::-1] if plan.reverse else codes, counts):
