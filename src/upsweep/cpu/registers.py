@@ -82,17 +82,17 @@ def rooms(sizes: Sequence[int], lanes: int, backward: bool = False) -> Rooms:
         return start(start, types.int64), code
 
     def mover(move: Callable[..., None]) -> Any:
-        """A function of addresses in a room and of addresses in memory."""
+        """A function of addresses in a room and of addresses in memory, or of the latter and of strides."""
 
         @intrinsic
-        def moved(typing, inside, outside):
+        def moved(typing, first, second):
             def code(context, builder, signature, arguments):
                 pairs = zip(*(cgutils.unpack_tuple(builder, part) for part in arguments))
                 for (a, b), size in zip(pairs, sizes):
                     move(builder, a, b, size, lanes)
                 return context.get_dummy_value()
 
-            return types.void(inside, outside), code
+            return types.void(first, second), code
 
         return moved
 
@@ -111,22 +111,12 @@ def rooms(sizes: Sequence[int], lanes: int, backward: bool = False) -> Rooms:
 
         return moved
 
-    @intrinsic
-    def ask_for(typing, outside, strides):
-        def code(context, builder, signature, arguments):
-            pairs = zip(*(cgutils.unpack_tuple(builder, part) for part in arguments))
-            for (place, stride), size in zip(pairs, sizes):
-                _ask_for(builder, place, stride, size, lanes)
-            return context.get_dummy_value()
-
-        return types.void(outside, strides), code
-
     turns = partial(_turn_in, backward=backward), partial(_turn_out, backward=backward)
     lines = (_lines_in, _lines_out, _lines_past)
     rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out, _line_past)
     come, go = map(liner, turns)
     return Rooms(
-        room, row, come, ask_for, go, *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
+        room, row, come, mover(_ask_for), go, *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
     )  # fmt: skip
 
 
