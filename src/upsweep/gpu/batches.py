@@ -8,7 +8,7 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-from upsweep.gpu.choice import Choice
+from upsweep.gpu.choice import Abreast
 from upsweep.gpu.demands import costly, words
 from upsweep.gpu.layout import Lane, Layout, forward
 from upsweep.gpu.shapes import Chip
@@ -19,18 +19,10 @@ from upsweep.plan import Plan
 
 
 @dataclass(frozen=True)
-class Batches(Choice):
+class Batches(Abreast):
     """A block holds whole batches, and a lane walks down a column of each of several."""
 
     kernel = "batches"
-
-    @property
-    def meets(self) -> bool:
-        return False
-
-    @property
-    def across(self) -> bool:
-        return True
 
     @property
     def width(self) -> int:

@@ -196,6 +196,18 @@ class Choice:
         return declared(plan, layout, numbers, truths, inputs, outputs, components)
 
 
+class Abreast(Choice):
+    """A kernel whose lanes have columns to themselves, so that its blocks wait for none."""
+
+    @property
+    def meets(self) -> bool:
+        return False
+
+    @property
+    def across(self) -> bool:
+        return True
+
+
 def _again(x: Lane) -> bool:
     """Whether all rows read the same items. They ask their multiprocessor's own cache then: one place of the second-level cache
     that all ask bounded flags of one list for rows of 40 f4 at .11 of a copy (H200)."""

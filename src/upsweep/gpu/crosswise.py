@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from upsweep.gpu import bytewise, params
-from upsweep.gpu.choice import Choice
+from upsweep.gpu.choice import Abreast, Choice
 from upsweep.gpu.columns import Columns
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip, Shape
@@ -18,18 +18,10 @@ from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
 
-class Walked(Choice):
+class Walked(Abreast):
     """A block walks a rectangle of columns down the axis. Inputs lie along its one side, results along the other."""
 
     kernel = "crosswise"
-
-    @property
-    def meets(self) -> bool:
-        return False
-
-    @property
-    def across(self) -> bool:
-        return True
 
     @property
     def size(self) -> int:

@@ -8,7 +8,7 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-from upsweep.gpu.choice import Choice
+from upsweep.gpu.choice import Abreast
 from upsweep.gpu.demands import moved_together, packing, words
 from upsweep.gpu.layout import GAP, Lane, Layout, forward, near_rows
 from upsweep.gpu.shapes import Chip
@@ -72,20 +72,12 @@ def dense(plan: Plan, layout: Layout, chip: Chip) -> Short:
 
 
 @dataclass(frozen=True)
-class Short(Choice):
+class Short(Abreast):
     """A lane holds the items of its rows in registers."""
 
     dense: bool = False
     """Whether rows lie one behind another."""
     kernel = "short"
-
-    @property
-    def meets(self) -> bool:
-        return False
-
-    @property
-    def across(self) -> bool:
-        return True
 
     @property
     def width(self) -> int:
