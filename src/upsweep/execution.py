@@ -70,11 +70,11 @@ def execute(
     op = as_operator(op)
     of_states = op is ops.AFFINE and keep == (1,)
     like, views = (broadcast if map is not None else _recurrence if of_states else _seen)(on, given)
-    if dtype is SUMMED:
-        dtype = summed_dtype(views[0].dtype, None, homes.integer_bytes(like))
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
         views = list(fields_of(views[0], fields))
+    if dtype is SUMMED:
+        dtype = summed_dtype(views[0].dtype, None, homes.integer_bytes(like))
     threads = cores.wanted() if threads is None else threads
     groups = told.values if told is not None and told.spelling == "groups" else None
     segments = None if groups else told
