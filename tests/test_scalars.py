@@ -426,13 +426,37 @@ def _whole_in(x, dtype):
 
 def _integers(_, x):
     whole = int(x), round(x), math.ceil(x)
-    return (*whole, np.int8(x), np.int16(x), np.int32(x), np.uint8(x), np.uint16(x), np.uint32(x), np.uint64(x))
+    return (
+        *whole,
+        np.int8(x),
+        np.int16(x),
+        np.int32(x),
+        np.uint8(x),
+        np.uint16(x),
+        np.uint32(x),
+        np.uint64(x),
+    )
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_floats_that_no_integer_holds_are_the_same_integers_anywhere(engine, dtype):
-    far = [np.nan, np.inf, -np.inf, 1e30, -1e30, -3.0, -200.0, 3e9, 7e4, 2.0**31, -(2.0**63), 2.0**63, 2.0**64, 5e18]
+    far = [
+        np.nan,
+        np.inf,
+        -np.inf,
+        1e30,
+        -1e30,
+        -3.0,
+        -200.0,
+        3e9,
+        7e4,
+        2.0**31,
+        -(2.0**63),
+        2.0**63,
+        2.0**64,
+        5e18,
+    ]
     # In vectors, and in what is left behind them.
     x = np.tile(np.array(far, dtype), 7)
     got = up.scan(x, "last", finish=_integers, engine=engine)

@@ -1,6 +1,7 @@
 """Functions of which NumPy's own have other bits than those that compiled code calls.
 
-NumPy's exp, log and pow may differ from the C library's in the last place. The C library's of float32 are computed in float64 here.
+NumPy's exp, log and pow may differ from the C library's in the last place. Of float32 the C library's are computed in float64
+here.
 """
 
 from __future__ import annotations
