@@ -233,6 +233,13 @@ def test_structured_arrays_are_sequences_of_tuples():
     assert up.reduce(x, "affine", axis=0).tobytes() == y[-1].tobytes()
 
 
+def test_records_of_one_field_are_summed_as_that_field_is():
+    x = np.full(3, 100, [("a", "i1")])
+    assert up.cumulative_sum(x)["a"].tolist() == [100, 200, 300]
+    with pytest.raises(up.ShapeError, match="initial has shape"):
+        up.scan(x, initial=np.zeros(3, np.int8))
+
+
 def test_dtype_names_the_accumulator():
     x = np.full(1000, 100, np.int8)
     assert up.scan(x, dtype=np.int64)[-1] == 100_000

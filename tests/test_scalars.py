@@ -336,6 +336,25 @@ def test_zeros_have_the_sign_of_numpys(engine, dtype):
         np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(want)[numbers])
 
 
+def _extremes(_, a, b):
+    return np.maximum(a, b), np.minimum(a, b), np.fmax(a, b), np.fmin(a, b)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_first_of_two_zeros_is_the_larger_and_the_smaller(engine, dtype):
+    values = [-0.0, 0.0, 1.0, -1.0, np.nan]
+    # In vectors, and in what is left behind them.
+    a, b = (np.tile(x, 5) for x in np.meshgrid(np.array(values, dtype), np.array(values, dtype)))
+    a, b = a.ravel(), b.ravel()
+    got = up.scan((a, b), lambda _, new: new, map=lambda a, b: a, finish=_extremes, engine=engine)
+    for y, best, skips in zip(got, (np.maximum, np.minimum) * 2, (False, False, True, True)):
+        want = (np.fmax if best is np.maximum else np.fmin)(a, b) if skips else best(a, b)
+        want = np.where((a == 0) & (b == 0), a, want)
+        np.testing.assert_array_equal(y, want)
+        assert (np.signbit(y) == np.signbit(want))[want == 0].all()
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("dtype", ["i1", "u4", "i8", "f4", "f8"])
 def test_numpys_functions_of_arrays_take_one_item(engine, dtype):
@@ -393,6 +412,60 @@ def test_lists_and_texts_of_an_item(x):
     got = up.scan(x, lambda _, new: new, finish=_of_lists, engine="numpy")
     for part, want in zip(got, zip(*map(_of_lists, x)), strict=True):
         np.testing.assert_array_equal(part, want)
+
+
+def _whole_in(x, dtype):
+    """A float as an integer, by the words of docs/operators.md."""
+    wide = 32 if dtype.itemsize < 4 or dtype == np.int32 else 64
+    if dtype == np.uint64 and x >= 2.0**63:
+        return int(x) if x < 2.0**64 else 0
+    low = int(x) if -(2.0 ** (wide - 1)) <= x < 2.0 ** (wide - 1) else -(2 ** (wide - 1))
+    low %= 2 ** (8 * dtype.itemsize)
+    return low - 2 ** (8 * dtype.itemsize) if low > np.iinfo(dtype).max else low
+
+
+def _integers(_, x):
+    whole = int(x), round(x), math.ceil(x)
+    return (
+        *whole,
+        np.int8(x),
+        np.int16(x),
+        np.int32(x),
+        np.uint8(x),
+        np.uint16(x),
+        np.uint32(x),
+        np.uint64(x),
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_floats_that_no_integer_holds_are_the_same_integers_anywhere(engine, dtype):
+    far = [
+        np.nan,
+        np.inf,
+        -np.inf,
+        1e30,
+        -1e30,
+        -3.0,
+        -200.0,
+        3e9,
+        7e4,
+        2.0**31,
+        -(2.0**63),
+        2.0**63,
+        2.0**64,
+        5e18,
+    ]
+    # In vectors, and in what is left behind them.
+    x = np.tile(np.array(far, dtype), 7)
+    got = up.scan(x, "last", finish=_integers, engine=engine)
+    assert [y.dtype.str[1:] for y in got] == ["i8", "i8", "i8", "i1", "i2", "i4", "u1", "u2", "u4", "u8"]
+    for y in got:
+        assert y.tolist() == [_whole_in(v, y.dtype) for v in x.tolist()]
+    for i in range(len(far)):
+        alone = up.scan(x[i : i + 1], "last", finish=_integers, engine=engine)
+        assert [y[0] for y in alone] == [y[i] for y in got]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

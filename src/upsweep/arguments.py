@@ -58,6 +58,24 @@ def parts_of(value: Any, count: int, what: str) -> tuple[Any, ...]:
     return value
 
 
+def fields_of(records: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """The fields of structured data, which are scanned as the arrays of a tuple are."""
+    return tuple([records[name] for name in names])
+
+
+def starts_of_fields(initial: Any, names: tuple[str, ...]) -> Any:
+    """The values that the fields of structured data start from."""
+    structured = isinstance(initial, (np.void, np.ndarray)) and initial.dtype.names
+    return fields_of(initial, names) if structured else initial
+
+
+def written_fields(record: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """The fields of structured memory that results go to; an OutputError where it has others."""
+    if record.dtype.names != names:
+        raise OutputError(f"out has dtype {record.dtype}; the result has the fields {', '.join(names)}")
+    return fields_of(record, names)
+
+
 def axis_of(axis: int | None, shape: tuple[int, ...]) -> int:
     """The axis to scan along, counted from the front; it may be left out for one dimension only.
 

@@ -118,7 +118,7 @@ class Run:
 
     def _check(self) -> tuple[np.dtype, ...]:
         dtypes = tuple(v.dtype for v in self.views)
-        computed = dtypes if dtypes[0].names else result_dtypes(dtypes, self.at.dtype)
+        computed = result_dtypes(dtypes, self.at.dtype)
         self.kind = self.at.kind_of(self.axis, self.shape, dtypes)
         return computed
 
@@ -178,9 +178,8 @@ class Run:
         return right if left is None else self._reduce([self._item(part) for part in right], left)
 
     def _reduce(self, xs: list[Any], initial: Any) -> tuple[Any, ...]:
-        dtype = None if self.sums[0].names else self.sums
         got = last_prefix(
-            bare(xs), self.at.op, axis=self.axis, initial=bare(initial), dtype=dtype, engine=self.name,
+            bare(xs), self.at.op, axis=self.axis, initial=bare(initial), dtype=self.sums, engine=self.name,
             order=self.at.order,
         )  # fmt: skip
         return tupled(got)

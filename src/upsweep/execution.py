@@ -18,12 +18,15 @@ from upsweep.arguments import (
     check_broadcasts,
     check_starts,
     dtypes_of,
+    fields_of,
     held,
     is_number,
     number_dtype,
     parts_of,
     result_dtypes,
+    starts_of_fields,
     summed_dtype,
+    written_fields,
 )
 from upsweep.components import bare, tupled
 from upsweep.dtypes import accumulator, fits, row, row_of
@@ -67,11 +70,11 @@ def execute(
     op = as_operator(op)
     of_states = op is ops.AFFINE and keep == (1,)
     like, views = (broadcast if map is not None else _recurrence if of_states else _seen)(on, given)
-    if dtype is SUMMED:
-        dtype = summed_dtype(views[0].dtype, None, homes.integer_bytes(like))
     fields = views[0].dtype.names if len(views) == 1 else None
     if fields:
-        views = [views[0][field] for field in fields]  # type: ignore[index]
+        views = list(fields_of(views[0], fields))
+    if dtype is SUMMED:
+        dtype = summed_dtype(views[0].dtype, None, homes.integer_bytes(like))
     threads = cores.wanted() if threads is None else threads
     groups = told.values if told is not None and told.spelling == "groups" else None
     segments = None if groups else told
@@ -170,8 +173,7 @@ def broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
 def _starts(
     on: Engine, plan: Plan, dtypes: Sequence[np.dtype], initial: Any, like: Any, fields: Any
 ) -> list[Any]:
-    if fields and isinstance(initial, (np.void, np.ndarray)):
-        initial = tuple(initial[field] for field in fields)
+    initial = starts_of_fields(initial, fields) if fields else initial
     parts = parts_of(initial, len(plan.accumulators), "initial")
     held_in = [d if d.kind in "mM" else wide for d, wide in zip(dtypes, plan.accumulators)]
     parts = [s if engines.on_gpu(s) else held(s, d) for s, d in zip(parts, held_in)]
@@ -190,17 +192,14 @@ def _made(
     shape = plan.row_shape if plan.reduce else plan.shape
     if fields:
         record = on.empty(like, shape, np.dtype(list(zip(fields, dtypes))))
-        return [record[field] for field in fields], record  # type: ignore[index]
+        return list(fields_of(record, fields)), record
     return [None if s is None else on.empty(like, shape, d) for s, d in zip(plan.stores, dtypes)], None
 
 
 def _written(on: Engine, out: Any, count: int, fields: Any) -> list[Any]:
     """A view of each array, or field of the record array, that results go to."""
     if fields:
-        record = on.view(out)
-        if record.dtype.names != fields:
-            raise OutputError(f"out has dtype {record.dtype}; the result has the fields {', '.join(fields)}")
-        return [record[field] for field in fields]  # type: ignore[index]
+        return list(written_fields(on.view(out), fields))
     parts = parts_of(out, count, "out")
     return [_lent(on, part) for part in parts]
 

@@ -13,7 +13,6 @@ from upsweep.arguments import ShapeError, axis_of, check_starts, held, result_dt
 from upsweep.chunks import Standing, is_host
 from upsweep.components import bare, tupled
 from upsweep.dtypes import accumulator
-from upsweep.engine import DTypeError
 from upsweep.host import heads as host_heads
 from upsweep.operator import SEEDED, Operator, identity_of, resolve, segmented
 from upsweep.segments import Segments, differ, flags
@@ -37,8 +36,6 @@ class Lifted:
         given = tupled(chunk)
         on = engines.load(engines.choose(given))
         views = [on.view(x) for x in given]
-        if views[0].dtype.names:
-            raise DTypeError("a stream of structured data has no segments; push a tuple of its fields")
         self.axis = axis_of(outer.axis, views[0].shape)
         dtypes = result_dtypes([v.dtype for v in views], outer.dtype)
         accumulators = tuple(map(accumulator, dtypes))

@@ -13,7 +13,14 @@ import numpy as np
 
 from upsweep import engine as engines
 from upsweep.api import Op, scan
-from upsweep.arguments import axis_of, dtypes_of, result_dtypes
+from upsweep.arguments import (
+    axis_of,
+    dtypes_of,
+    fields_of,
+    result_dtypes,
+    starts_of_fields,
+    written_fields,
+)
 from upsweep.chunks import Standing
 from upsweep.components import tupled
 from upsweep.dtypes import accumulator
@@ -157,10 +164,31 @@ class Stream:
         if compiling():
             return uncompiled(self.push, chunk, segments=segments, out=out)
         with self._alone(), self._all_or_nothing():
-            operands = chunk if self._map is None else self._mapped(chunk)
-            if self._finish is None:
-                return self._push(operands, segments, out)
-            return self._finished(operands, chunk, segments, out)
+            # A dtype of another library may have any attributes.
+            if isinstance(getattr(chunk, "dtype", None), np.dtype) and chunk.dtype.names:
+                return self._push_records(chunk, segments, out)
+            return self._push_arrays(chunk, segments, out)
+
+    def _push_arrays(self, chunk: Any, segments: Segments | None, out: Any) -> Any:
+        operands = chunk if self._map is None else self._mapped(chunk)
+        if self._finish is None:
+            return self._push(operands, segments, out)
+        return self._finished(operands, chunk, segments, out)
+
+    def _push_records(self, chunk: Any, segments: Segments | None, out: Any) -> Any:
+        """The results of a structured array: those of its fields, as a structured array."""
+        on, names = engines.load(engines.choose((chunk,))), chunk.dtype.names
+        fields = fields_of(on.view(chunk), names)
+        self._at.initial = starts_of_fields(self._at.initial, names)
+        if self._map is not None or self._finish is not None:
+            return self._push_arrays(fields, segments, out)
+        if out is not None:
+            self._push(fields, segments, written_fields(on.view(out), names))
+            return out
+        dtypes = result_dtypes([field.dtype for field in fields], self._at.dtype)
+        y = on.empty(chunk, chunk.shape, np.dtype(list(zip(names, dtypes))))
+        self._push(fields, segments, fields_of(y, names))
+        return on.give(chunk, y)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

@@ -89,6 +89,34 @@ def test_one_item_beside_chunks_that_have_none(call):
     np.testing.assert_array_equal(call(da.from_array(x, chunks=((0, 1, 0, 0),))).compute(), call(x))
 
 
+_GAPS = {"axis": 0, "initial": 2.0}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, weights, marks: up.linear_recurrence(weights, x, axis=0),
+        lambda x, weights, marks: up.ema(x, weights, axis=0),
+        lambda x, weights, marks: up.discounted_sum(x, weights, marks, **_GAPS),
+        lambda x, weights, marks: up.reduce(x[:0], segments=up.segments.keys(marks[:0, 1]), axis=0),
+    ],
+)
+def test_chunks_without_items_beside_the_data(call):
+    rng = np.random.default_rng(9)
+    x, weights, marks = rng.normal(size=(6, 4)), rng.random((1, 4)), rng.integers(0, 2, (6, 4)).astype(bool)
+    lazy = [
+        da.from_array(given).rechunk(chunks)
+        for given, chunks in ((x, -1), (weights, ((0, 1), (4, 0))), (marks, ((2, 0, 4, 0), (0, 4, 0))))
+    ]
+    np.testing.assert_array_equal(call(*lazy).compute(), call(x, weights, marks))
+
+
+@pytest.mark.parametrize("spelling", ["flags", "ends", "keys"])
+def test_one_mark_behind_a_chunk_that_has_none(spelling):
+    marks = getattr(up.segments, spelling)(da.from_array(np.ones(1, int)).rechunk(((0, 1),)))
+    assert up.scan(da.ones(1), segments=marks).compute().tolist() == [1.0]
+
+
 def test_no_items():
     x, start = np.empty((0, 3)), np.arange(3.0)
     lazy = da.from_array(x)

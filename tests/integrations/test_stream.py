@@ -50,6 +50,38 @@ def test_half_precision_is_rounded_once():
     np.testing.assert_array_equal(pushed(Stream("add", axis=0), x, [3, 50, 51]), up.scan(x, axis=0))
 
 
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {},
+        {"exclusive": True},
+        {"order": "sequential"},
+        {"dtype": "f8"},
+        {"initial": np.array((0.3, 1.0), [("b", "f4"), ("a", "f4")])},
+    ],
+)
+@pytest.mark.parametrize("segmented", [False, True])
+def test_records_have_the_bits_of_one_call(keywords, segmented):
+    rng, cuts = np.random.default_rng(0), [3, 77, 500]
+    x, keys = np.zeros(900, [("a", "f2"), ("b", "f4")]), rng.integers(0, 2, 900) if segmented else None
+    x["a"], x["b"] = rng.uniform(-1, 1, 900), rng.normal(size=900)
+    expected = up.scan(x, "affine", segments=None if keys is None else up.segments.keys(keys), **keywords)
+    stream, got = Stream("affine", **keywords), []
+    for part in np.split(np.arange(900), cuts):
+        segments = None if keys is None else up.segments.keys(keys[part])
+        got.append(stream.push(x[part], segments=segments))
+    assert got[0].dtype == expected.dtype
+    np.testing.assert_array_equal(np.concatenate(got), expected)
+
+
+def test_records_are_written_over():
+    x = np.ones(90, [("a", "f2"), ("b", "f4")])
+    stream, expected = Stream("affine"), up.scan(x, "affine")
+    for chunk in np.split(x, [7, 50]):
+        assert stream.push(chunk, out=chunk) is chunk
+    np.testing.assert_array_equal(x, expected)
+
+
 def test_tuples_and_an_array_of_starts():
     rng = np.random.default_rng(0)
     a, b, start = rng.random((2, 300)), rng.random((2, 300)), rng.random(2)

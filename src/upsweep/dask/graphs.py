@@ -147,7 +147,7 @@ def heads_of(segments: Segments, x: Any, axis: int) -> Any:
         flags = da.from_array(heads(in_memory(segments), x.shape, axis, None), chunks="auto")
     else:
         check_form(segments.spelling, values, x.shape, x.shape[axis])
-        flags = _starts(segments.spelling, values, axis if values.ndim > 1 else 0)
+        flags = _starts(segments.spelling, filled(values), axis if values.ndim > 1 else 0)
     if flags.ndim < x.ndim:
         flags = flags.reshape([-1 if d == axis else 1 for d in range(x.ndim)])
     return da.broadcast_to(flags != 0, x.shape)

@@ -47,7 +47,7 @@ def linear_recurrence(
         raise DTypeError(f"a of {a.dtype} does not fit b's {b.dtype}: pass b.astype({str(a.dtype)!r})")
     start = None if initial is None else (1, initial)
     check_broadcasts("a", a.shape, b.shape)
-    a = da.broadcast_to(a.astype(computed), b.shape).rechunk(b.chunks)
+    a = da.broadcast_to(filled(da.asarray(a)).astype(computed), b.shape).rechunk(b.chunks)
     return scanned(ops.AFFINE, (a, b), axis, False, reverse, start, None, segments, (1,))[0]
 
 
@@ -114,7 +114,7 @@ def _weight(value: Any, x: Any) -> Any:
     computed = accumulator(x.dtype)
     if isinstance(value, (int, float, complex)):
         return held(value, computed, "a weight")
-    weights = da.asarray(value)
+    weights = filled(da.asarray(value))
     if not fits(weights.dtype, computed):
         raise DTypeError(
             f"weights of {weights.dtype} do not go with items of {x.dtype}: convert the weights first"
@@ -125,7 +125,7 @@ def _weight(value: Any, x: Any) -> Any:
 
 def _flags(flags: Any, x: Any, dim: int) -> Any:
     """Booleans of x's shape or 1-D along the axis, where they lie."""
-    flags = flags if isinstance(flags, da.Array) else view(flags)
+    flags = filled(flags) if isinstance(flags, da.Array) else view(flags)
     check_flags(flags, kind_of(flags.dtype), x.shape, dim)
     return flags != 0
 

@@ -97,10 +97,10 @@ def reduce(
         return results if isinstance(xs, tuple) else results[0]
     shape = [0 if d == dim else m for d, m in enumerate(known(ys[0]).shape)]
     none = tuple(np.empty(shape, x.dtype) for x in given)
+    told = told and in_memory(told)
     if not n or told is None:
-        results = tuple(map(da.asarray, nothing(none, op, axis=dim, **how)))
+        results = tuple(map(da.asarray, nothing(none, op, axis=dim, **{**how, "segments": told})))
     else:
-        told = in_memory(told)
         starts = None if told.spelling == "groups" else offsets(told, ys[0].shape, dim)
         last = places_of(told, starts, ys[0].shape, dim, reverse, choose(none))
         results = tuple(da.take(y, last.clip(0, n - 1), dim) for y in ys)

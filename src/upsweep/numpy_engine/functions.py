@@ -13,8 +13,9 @@ import numpy as np
 from upsweep.arithmetic import fma
 from upsweep.components import tupled
 from upsweep.keys import globals_of, is_numpys
+from upsweep.numpy_engine.conversions import converted
 from upsweep.numpy_engine.fma import fma as exact_fma
-from upsweep.numpy_engine.library import by_item
+from upsweep.numpy_engine.library import EXTREMES, by_item
 from upsweep.numpy_engine.typed import Value, applied, data_of, kind_of, powered, taken
 from upsweep.scalars.rules import Refused, convertible, dtype_of, joined, weak
 
@@ -102,7 +103,7 @@ class _Kind:
         if not isinstance(x, Value):
             return self.dtype(x)
         convertible((x.dtype,), np.dtype(self.dtype))
-        return Value(x.data.astype(self.dtype))
+        return Value(converted(x.data, np.dtype(self.dtype)))
 
 
 _EXACT: dict[str, Callable[..., Any]] = {
@@ -131,7 +132,7 @@ def _of_math(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _whole(x: Value, of_floats: Callable[[Any], Any]) -> Value:
     """A whole number of Python. A value that is one stays as it is."""
     if x.dtype.kind == "f":
-        return Value(of_floats(x.data).astype(np.int64), True)
+        return Value(converted(of_floats(x.data), np.dtype(np.int64)), True)
     return _int(x)
 
 
@@ -147,11 +148,13 @@ def _powered(a: Any, b: Any) -> Any:
 
 
 def _of_numpy(fn: Any) -> Callable[..., Any]:
-    """NumPy's exp, log and others differ in the last place from the C library's, which compiled code calls."""
+    """NumPy's exp, log and others differ in the last place from the C library's, which compiled code calls. Of two zeros NumPy
+    gives either, as the processor has it, and compiled code the first."""
     name = fn.__name__
     standard = getattr(math, name, None) or getattr(math, name.replace("arc", "a", 1), None)
     ours = isinstance(fn, np.ufunc) and name not in _NUMPYS
-    each = _of_reals(by_item(standard), fn) if ours and standard else None
+    own = EXTREMES.get(fn) or (by_item(standard) if ours and standard else None)
+    each = own and _of_reals(own, fn)
 
     def call(*args: Any) -> Any:
         if not any(isinstance(x, Value) for x in args):
@@ -258,7 +261,7 @@ def _float(x: Any = 0.0) -> Any:
 def _number(x: Value, dtype: np.dtype) -> Value:
     """A number of Python's."""
     convertible((x.dtype,), dtype)
-    return Value(x.data.astype(dtype), True)
+    return Value(converted(x.data, dtype), True)
 
 
 def _complex(*args: Any) -> Any:

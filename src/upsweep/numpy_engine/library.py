@@ -1,4 +1,8 @@
-"""The C library's functions, which compiled code calls: NumPy's exp, log and pow may differ from them in the last place."""
+"""Functions of which NumPy's own have other bits than those that compiled code calls.
+
+NumPy's exp, log and pow may differ from the C library's in the last place. Of float32 the C library's are computed in float64
+here.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +29,10 @@ def by_item(fn: Callable[..., float]) -> Callable[..., np.ndarray]:
 
 
 _ARITY = {"pow": (2, 1), "atan2": (2, 1), "hypot": (2, 1), "fmod": (2, 1), "remainder": (2, 1)}
+EXTREMES: dict[Any, Callable[..., Any]] = {
+    np.maximum: lambda a, b: np.where((a >= b) | (a != a), a, b),
+    np.minimum: lambda a, b: np.where((a <= b) | (a != a), a, b),
+    np.fmax: lambda a, b: np.where((a >= b) | (b != b), a, b),
+    np.fmin: lambda a, b: np.where((a <= b) | (b != b), a, b),
+}
+"""Of two zeros compiled code gives the first."""

@@ -13,6 +13,7 @@ from numba.np.numpy_support import as_dtype
 
 from upsweep.keys import is_numpys
 from upsweep.scalars import choices
+from upsweep.scalars.integers import within
 from upsweep.scalars.operations import (
     COMPARISONS,
     OPERATORS,
@@ -66,7 +67,7 @@ def _number(of: Callable[[Any], Any]) -> Operation:
         return made
 
     def code(context, builder, signature, values):
-        return context.cast(builder, values[0], plain(signature.args[0]), signature.return_type)
+        return cast(context, builder, values[0], signature.args[0], as_dtype(signature.return_type))
 
     return Operation(typed, code)
 
@@ -109,7 +110,7 @@ def _rounded(fn: Any) -> Operation:
         ty = plain(signature.args[0])
         if not isinstance(ty, types.Float):
             return context.cast(builder, values[0], ty, signature.return_type)
-        return own(fn, context, builder, values, [ty], types.int64)
+        return own(fn, context, builder, [within(builder, values[0])], [ty], types.int64)
 
     return Operation(typed, code)
 

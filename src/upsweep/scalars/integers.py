@@ -1,5 +1,5 @@
 """Operations of integers, all operands and the result of one width: they wrap, as NumPy's do. The compiler's own would be widened
-to 64 bits, and their overflow undefined.
+to 64 bits, and their overflow undefined. And floats as integers, which is undefined where no integer is near.
 """
 
 from __future__ import annotations
@@ -9,6 +9,28 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+
+
+def within(builder: Any, x: Any, bits: int = 64) -> Any:
+    """A float that a signed integer of so many bits holds; the least one in place of any other float and of NaN, as processors of
+    x86-64 have it. Without this, a conversion has other results in vectors than in scalars, and on another processor."""
+    least = x.type(-(2.0 ** (bits - 1)))
+    inside = [builder.fcmp_ordered(">=", x, least), builder.fcmp_ordered("<", x, x.type(2.0 ** (bits - 1)))]
+    return builder.select(builder.and_(*inside), x, least)
+
+
+def of_float(builder: Any, x: Any, bits: int, signed: bool) -> Any:
+    """A float as an integer, as NumPy converts its scalars on x86-64: narrow integers are the low bits of one of 32 bits or of
+    64."""
+    if bits == 64 and not signed:
+        high = x.type(2.0**63)
+        large = builder.fcmp_ordered(">=", x, high)
+        low = of_float(builder, builder.select(large, builder.fsub(x, high), x), 64, True)
+        return builder.xor(low, builder.shl(builder.zext(large, low.type), low.type(63)))
+    wide = 32 if bits < 32 or (bits == 32 and signed) else 64
+    made = builder.fptosi(within(builder, x, wide), ir.IntType(wide))
+    return made if wide == bits else builder.trunc(made, ir.IntType(bits))
 
 
 def _floor_division(builder: Any, signed: bool, a: Any, b: Any) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import from_dtype, types
 from numba.np.numpy_support import as_dtype
 
-from upsweep.scalars.integers import AT_WIDTH
+from upsweep.scalars.integers import AT_WIDTH, of_float
 from upsweep.scalars.rules import Refused, compared, dtype_of, fitting, power, resolved
 from upsweep.scalars.types import Scalar, kind_of, kinds_of, plain
 
@@ -45,6 +45,8 @@ def cast(context: Any, builder: Any, value: Any, ty: Any, dtype: np.dtype) -> An
     # The compiler has taken a literal apart.
     if not isinstance(value, ir.Value):
         value = context.get_constant(plain(ty), value)
+    if isinstance(plain(ty), types.Float) and dtype.kind in "iu":
+        return of_float(builder, value, 8 * dtype.itemsize, dtype.kind == "i")
     return context.cast(builder, value, plain(ty), from_dtype(dtype))
 
 
