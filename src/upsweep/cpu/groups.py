@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from upsweep.cpu.codes import PARALLEL_ITEMS, codes_of, members
 from upsweep.cpu.group_words import BLOCK, MOST, STRETCH, STRIP, Form
 from upsweep.cpu.launch import with_map
 from upsweep.cpu.objects import address_of
+from upsweep.cpu.sets import Sets, by_row, sets_of
 from upsweep.cpu.units import grouping
 from upsweep.host.arrays import numbers
 from upsweep.operator import OperatorError, identity_of
@@ -35,11 +36,12 @@ def run_groups(
     codes, counts = codes_of(keys, plan.n, plan.threads)
     starts = initial or identity_of(plan.op, plan.accumulators) or [0] * len(plan.accumulators)
     in_order = plan.order == "sequential" or free(plan.op, plan.accumulators) or _chosen(plan, xs, starts)
-    ins = [_by_row(numbers(x), plan) for x in xs]
-    outs = [_by_row(numbers(y), plan) for y in ys if y is not None]
+    ins = [by_row(numbers(x), plan) for x in xs]
+    outs = [by_row(numbers(y), plan) for y in ys if y is not None]
     starts = [np.asarray(s, d) for s, d in zip(starts, plan.accumulators)]
-    sets = _sets(ins, outs, starts, in_order)
-    run = _loop(plan, Form(initial is not None, plan.exclusive, in_order, sets.strip > 1))
+    sets = sets_of(ins, outs, starts)
+    strip = min(STRIP, sets.rows) if in_order and sets.near else 1
+    run = _loop(plan, Form(initial is not None, plan.exclusive, in_order, strip > 1))
     codes = codes[::-1] if plan.reverse else codes
     slots = np.arange(len(counts) + 1, dtype=np.int64) if in_order else _slots(counts)
     stretch = min(max(STRETCH, BLOCK * len(counts)), MOST)
@@ -51,13 +53,13 @@ def run_groups(
         if size < plan.n:
             members(codes, low, high, listed)
         together = 0 if in_order else min(size, stretch) + BLOCK * (high - low)
-        states = slots[-1] * sets.strip
+        states = slots[-1] * strip
         sizes = states, states, 0 if in_order else BLOCK * len(counts), together
         room = [np.empty(size, d) for size in sizes for d in plan.accumulators]
         words = [
             size, address_of(codes), codes.strides[0], address_of(seen), low, high, address_of(slots),
             *(address_of(each) for each in places), stretch, address_of(listed) if size < plan.n else 0,
-            plan.n - 1 if plan.reverse else 0, address_of(sets.places), sets.places.shape[1], *rows, sets.strip, *sets.steps,
+            plan.n - 1 if plan.reverse else 0, address_of(sets.places), sets.places.shape[1], *rows, strip, *sets.steps,
             *(address_of(a) for a in room),
         ]  # fmt: skip
         told, result = np.array(words, np.int64), np.zeros(2, np.int64)
@@ -68,54 +70,15 @@ def run_groups(
     wanted = plan.threads or cores.wanted()
     shared = plan.rows < wanted and plan.n >= PARALLEL_ITEMS
     parts = _parts(counts, wanted if shared else 1)
-    rows = _shares(sets, wanted if plan.n * plan.rows >= PARALLEL_ITEMS and not shared else 1)
+    rows = _shares(sets, strip, wanted if plan.n * plan.rows >= PARALLEL_ITEMS and not shared else 1)
     threads.each(share, [(part, some) for part in parts for some in rows], wanted)
 
 
-class _Sets(NamedTuple):
-    """The rows of all arrays: sets of rows that lie a constant step apart."""
-
-    places: np.ndarray
-    """Where the first row of each set lies, a line for each input, output and start."""
-    rows: int
-    """The rows of a set."""
-    strip: int
-    """The rows that are scanned side by side."""
-    steps: list[int]
-    """As `Word` lists them."""
-
-
-def _sets(ins: list[np.ndarray], outs: list[np.ndarray], starts: list[np.ndarray], in_order: bool) -> _Sets:
-    """The rows of a set are the nearest neighbours in the result."""
-    like, arrays = outs[0], [*ins, *outs, *starts]
-    others = sorted(range(like.ndim - 1), key=lambda d: abs(like.strides[d]))
-    if not others:
-        steps = [step for some in (ins, outs) for step in (*[a.strides[0] for a in some], *[0] * len(some))]
-        return _Sets(np.array([[address_of(a)] for a in arrays]), 1, 1, [*steps, *[0] * len(starts)])
-    inner, *others = others
-    places = []
-    for a in arrays:
-        firsts = np.array([address_of(a)])
-        for d in others:
-            firsts = np.add.outer(firsts, np.arange(like.shape[d]) * _step(a, d)).ravel()
-        places.append(firsts)
-    near = in_order and abs(like.strides[inner]) < abs(like.strides[-1])
-    steps = [_step(a, d) for some in (ins, outs) for d in (-1, inner) for a in some]
-    steps += [_step(s, inner) for s in starts]
-    rows = like.shape[inner]
-    return _Sets(np.array(places), rows, min(STRIP, rows) if near else 1, steps)
-
-
-def _step(a: np.ndarray, dimension: int) -> int:
-    """The bytes from one row to the next, 0 where one start is that of all rows."""
-    return a.strides[dimension] if a.ndim else 0
-
-
-def _shares(sets: _Sets, most: int) -> list[tuple[int, int, int, int]]:
+def _shares(sets: Sets, strip: int, most: int) -> list[tuple[int, int, int, int]]:
     """The rows in at most so many shares: the first set and the one behind the last, and the first row of these sets and the one
     behind the last.
     """
-    count, rows, strip = sets.places.shape[1], sets.rows, sets.strip
+    count, rows = sets.places.shape[1], sets.rows
     if most == 1:
         return [(0, count, 0, rows)]
     if count >= most:
@@ -156,10 +119,3 @@ def _parts(counts: np.ndarray, most: int) -> list[tuple[int, int, int]]:
     behind = np.append(0, np.cumsum(counts))
     cuts = np.searchsorted(behind, behind[-1] * np.arange(most + 1) // most)
     return [(int(a), int(b), int(behind[b] - behind[a])) for a, b in pairwise(cuts) if a < b]
-
-
-def _by_row(x: np.ndarray, plan: Plan) -> np.ndarray:
-    """An array with the axis last. In reverse the axis runs from the end."""
-    if plan.axis < x.ndim - 1:
-        x = np.moveaxis(x, plan.axis, -1)
-    return x[..., ::-1] if plan.reverse else x
