@@ -17,7 +17,7 @@ import numpy as np
 
 import upsweep as up
 from upsweep import cpu
-from upsweep.cpu import again, array_loops, groups, launch, shipped, strips, tables
+from upsweep.cpu import again, array_loops, counted, groups, launch, shipped, strips, tables
 from upsweep.cpu import compile as compiler
 from upsweep.cpu.code import Unit, address
 from upsweep.cpu.codes import codes_of, members
@@ -36,7 +36,9 @@ AVX-512. Code of logaddexp took 1.3 to 3.2, and is therefore compiled where it r
 
 
 def calls() -> Iterator[None]:
-    """The usual scans: rows, short rows, columns and segments of each dtype, also in order, recurrences, sums of other dtypes."""
+    """The usual scans: rows, short rows, columns, segments and streams of each dtype, also in order, recurrences, sums of other
+    dtypes.
+    """
     heads = up.segments.flags(np.arange(64) % 9 == 0)
     for dtype, names in OPERATORS.items():
         row, table, short = np.ones(64, dtype), np.ones((64, 64), dtype), np.ones((64, 16), dtype)
@@ -48,6 +50,7 @@ def calls() -> Iterator[None]:
             yield up.scan(short, name, axis=1)
             yield up.scan(short, name, axis=1, reverse=True)
             yield up.scan(row, name, segments=KEYS)
+            yield up.Stream(name).push(row)
         # Large arrays have code of their own for the last rows of columns, and columns of integers go another way where their
         # results go past the cache.
         large = np.empty((4104, 1 << 12), dtype)
@@ -101,6 +104,8 @@ def units() -> list[Unit]:
         patch.object(strips, "address", note),
         patch.object(groups, "address", note),
         patch.object(groups, "callable_at", lambda *_: lambda *_: 0),
+        patch.object(counted, "address", note),
+        patch.object(counted, "callable_at", lambda *_: lambda *_: 0),
         patch.object(cpu, "at_work", lambda *_: None),
         patch.object(again, "again", lambda *_: None),
     ):

@@ -9,6 +9,8 @@ import upsweep as up
 from oracle import oracle
 from table import CASES
 from upsweep.cpu import rows
+from upsweep.operators import ops
+from upsweep.planning import plan_of
 
 SHAPES = (8, 3, 2), (9, 16, 5), (17, 20, 3), (41, 7, 16), (67, 2, 7), (200, 50, 4), (41, 1, 7)
 LAYOUTS = {
@@ -111,6 +113,19 @@ def test_so_many_columns_are_folded(monkeypatch):
         up.scan(np.zeros(shape, "f4"), axis=1, threads=1)
     up.scan(np.zeros((70, 20), "f4"), axis=1, map=lambda x: x + x, threads=1)
     assert seen == [2, 5, 3, 16, 1]
+
+
+def test_columns_are_folded_along_the_longest_dimension():
+    """In arrays of four dimensions, of which the next one is short and does not go on in memory."""
+    x = np.random.default_rng(0).standard_normal((41, 6, 7, 2)).astype("f4")[:, :3]
+    y = np.empty((41, 6, 7, 2), "f4")[:, :3]
+    want = up.scan(x, axis=2, engine="numpy")
+    plan = plan_of(ops.ADD, (x.dtype,), (x.shape,), 2)[0]
+    assert rows.rows_of(plan, (x.strides, y.strides)).side_by_side == 2 * 41
+    for threads in (1, 3):
+        up.scan(x, axis=2, out=y, threads=threads)
+        assert np.array_equal(y, want)
+        assert np.array_equal(up.reduce(x, axis=2, threads=threads), want[:, :, -1])
 
 
 @pytest.mark.parametrize("reverse", [False, True])

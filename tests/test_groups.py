@@ -72,14 +72,21 @@ def test_items_are_brought_together_stretch_by_stretch(name, keywords, monkeypat
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_rows_that_lie_in_any_way_share_the_groups(axis):
-    shape = [3, 4, 5]
-    shape[axis] = 600
-    x = np.asfortranarray(RNG.standard_normal(shape))
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_rows_that_lie_in_any_way_share_the_groups(axis, order, turned, monkeypatch):
+    """In order, neighbours in memory are scanned side by side, in strips. Threads share sets of rows, or strips."""
+    monkeypatch.setattr(groups, "PARALLEL_ITEMS", 1)
+    shape = [2, 4, 37]
+    shape[axis] = 60
+    x = RNG.standard_normal(shape)
+    x = x.T.copy().T if turned else x
     start = RNG.standard_normal([n for d, n in enumerate(shape) if d != axis])
-    keywords = {"axis": axis, "reverse": True, "exclusive": True, "initial": start}
-    got = up.scan(x, segments=up.segments.groups(SIZES[:600]), threads=2, **keywords)
-    np.testing.assert_array_equal(got, alone([x], "add", SIZES[:600], **keywords)[0])
+    keywords = {"axis": axis, "reverse": True, "exclusive": True, "initial": start, "order": order}
+    want = alone([x], "add", SIZES[:60], **keywords)[0]
+    for threads in (1, 3):
+        got = up.scan(x, segments=up.segments.groups(SIZES[:60]), threads=threads, **keywords)
+        np.testing.assert_array_equal(got, want)
 
 
 def test_narrow_dtypes_and_results_in_place():

@@ -83,6 +83,22 @@ def test_columns_with_code_of_their_own_are_the_loop(tuned):
     same(up.scan(y, axis=0, order="sequential"), np.add.accumulate(y, 0))
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("initial", [False, True])
+def test_one_item_a_row_goes_the_way_of_the_loop(initial, exclusive, tuned):
+    """A step of a model: every order gives the same bits."""
+    tuned(OWN_CODE_BYTES=0)
+    a, b = np.random.default_rng(8).random((2, 5, 1, 21))
+    start = np.random.default_rng(9).random((2, 5, 21))
+    for starts in (start, np.asfortranarray(start), start[:, 0, 0]):
+        first = (starts[0], starts[1]) if initial else None
+        got = up.scan((a, b), "affine", axis=1, initial=first, exclusive=exclusive, threads=1)
+        wide = [np.broadcast_to(s if s.ndim else s[()], (5, 21)) for s in starts] if initial else [1.0, 0.0]
+        want = [wide[0] * a[:, 0], a[:, 0] * wide[1] + b[:, 0]]
+        for y, w in zip(got, wide if exclusive else want):
+            same(y[:, 0], np.broadcast_to(w, (5, 21)).copy())
+
+
 @pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "f4", "f8", "c8"])
 def test_sums_are_numpys_accumulate(dtype):
     rng = np.random.default_rng(1)

@@ -7,6 +7,7 @@ of block sums in `upsweep.tree`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +21,13 @@ from upsweep.arguments import OutputError, ShapeError, axis_of, result_dtypes, s
 from upsweep.components import bare, tupled
 from upsweep.dtypes import carried
 from upsweep.engine import DTypeError
+from upsweep.execution import check_places, starts_of
 from upsweep.operator import Operator
+from upsweep.planning import plan_of, stored_in
 from upsweep.tree import Carry, blocks
+
+FEW, FEW_ROWS = 1 << 18, 64
+"""Chunks of at most so many items, in so many rows, go item by item where an engine has code for that."""
 
 
 def parts_of(start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -113,8 +119,6 @@ class Run:
             if any(y.shape != self.shape for y in self.ys):
                 raise OutputError(f"out has shape {self.ys[0].shape}, the chunk has shape {self.shape}")
             self.views = [self.on.apart(x, self.ys) for x in self.views]
-        if self.first and not at.folds and at.order == "tree":
-            self._unfold(at.carry)
 
     def _check(self) -> tuple[np.dtype, ...]:
         dtypes = tuple(v.dtype for v in self.views)
@@ -123,10 +127,36 @@ class Run:
         return computed
 
     def through(self) -> Any:
-        for start, stop in parts_of(self.first, self.first + self.n):
-            self.part(start - self.first, stop - self.first)
+        counting = engines.counting(self.name)
+        if counting is not None and self.known is None and self._few():
+            self._count(counting)
+        else:
+            if self.first and not self.at.folds:
+                self._unfold(self.at.carry)
+            for start, stop in parts_of(self.first, self.first + self.n):
+                self.part(start - self.first, stop - self.first)
         self.at.kind = self.kind
         return self.result()
+
+    def _few(self) -> bool:
+        """Whether a chunk goes in one go, item by item."""
+        items = math.prod(self.shape)
+        plain = all(v.dtype.kind not in "mM" and not v.dtype.names for v in self.views)
+        return plain and 0 < items <= FEW and items <= FEW_ROWS * self.n
+
+    def _count(self, counting: engines.Counting) -> None:
+        at, keep, given = self.at, self.keep, tuple([v.dtype for v in self.views])
+        plan, dtypes = plan_of(
+            at.op, given, tuple([v.shape for v in self.views]), self.axis, at.exclusive, False, at.initial is not None, at.dtype,
+            False, 1, False, keep,
+        )  # fmt: skip
+        if self.out is not None:
+            plan = stored_in(plan, dtypes, tuple([(y.shape, y.dtype) for y in self.ys]))
+            check_places(self.on, self.ys)
+        starts = (
+            None if at.initial is None else starts_of(self.on, plan, dtypes, at.initial, self.given[0], None)
+        )
+        at.carry, at.folds = counting.scan_behind(plan, self.views, self.ys, starts, at.carry), []
 
     def in_order(self) -> Any:
         """Scan the chunk from the last prefix of the one before."""

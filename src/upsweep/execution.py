@@ -99,10 +99,10 @@ def execute(
     else:
         written = _written(on, out, len(plan.stores) if keep is None else len(keep), fields)
         plan = stored_in(plan, made, tuple([(y.shape, y.dtype) for y in written]))
-        _check_places(on, written)
+        check_places(on, written)
         rest = iter(written)
         ys = [None if stored is None else next(rest) for stored in plan.stores]
-    starts = None if initial is None else _starts(on, plan, dtypes, initial, like, fields)
+    starts = None if initial is None else starts_of(on, plan, dtypes, initial, like, fields)
     flagged = Segments("flags", segments.values) if segments is not None and ends else segments
     heads = None if flagged is None else on.heads(flagged, plan.shape, plan.axis, like)
     seen = Operands(views, [] if heads is None else [heads], [y for y in ys if y is not None], starts or [])
@@ -170,7 +170,7 @@ def broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
     return like, views
 
 
-def _starts(
+def starts_of(
     on: Engine, plan: Plan, dtypes: Sequence[np.dtype], initial: Any, like: Any, fields: Any
 ) -> list[Any]:
     initial = starts_of_fields(initial, fields) if fields else initial
@@ -214,7 +214,7 @@ def _lent(on: Engine, part: Any) -> Any:
     return y
 
 
-def _check_places(on: Engine, ys: Sequence[Any]) -> None:
+def check_places(on: Engine, ys: Sequence[Any]) -> None:
     """An OutputError where two items would be written to one place, or where an array cannot be written to."""
     if any(map(_folded, ys)):
         raise OutputError("items of out share memory, as those of an expanded array do: pass a copy of it")

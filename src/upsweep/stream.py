@@ -240,8 +240,7 @@ class Stream:
     def _push(self, chunk: Any, segments: Segments | None, out: Any) -> Any:
         parts = len(chunk) if isinstance(chunk, tuple) else 1
         if self._lifted is None:
-            known = self._at.carry.sums
-            if checked(segments) is None and not (known and len(known[0]) > parts):
+            if checked(segments) is None and self._at.carry.parts <= parts:
                 return self._at.push(chunk, out)
             self._lifted = Lifted(self._at, self._keys, chunk)
         return self._lifted.push(chunk, checked(segments), out)

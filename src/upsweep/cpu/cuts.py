@@ -157,7 +157,8 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     if lie.folded:
         return False
     if not free(plan.op, plan.accumulators):
-        return plan.order == "sequential" and not lie.turned
+        # One item has the same bits in each order.
+        return (plan.order == "sequential" or (plan.n == 1 and worth_code(plan))) and not lie.turned
     threads = wanted_threads(plan, strides)
     enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
     columns = lie.near * item_size(plan) >= tuning.WALKED_BYTES

@@ -16,10 +16,15 @@ by one 55, a million 178 56 50. Sorted keys 6, one by one 5.
 """
 
 
+STRIP = 16
+"""Rows that are scanned side by side in order, where neighbours in memory are rows: as many as have items in a cache line."""
+
+
 class Word(IntEnum):
-    """The int64 words of a launch. Behind them stand, for each component: the address and the stride of the input, the address
-    and the stride of the output, and the addresses of block sums, of prefixes, of items that wait (BLOCK a group), of the items
-    of a stretch, and of the starts.
+    """The int64 words of a launch. Behind them stand, for each input and then for each output, the bytes from one item of a row
+    to the next, and those from one row to the next; for each component the bytes from the start of one row to that of the next;
+    and for each component the addresses of block sums, of prefixes, of items that wait (BLOCK a group), and of the items of a
+    stretch.
     """
 
     # The items that are listed.
@@ -45,7 +50,18 @@ class Word(IntEnum):
     LIST = 10
     # The place of the item whose index is 0: an item's index is its distance from there.
     ZERO = 11
-    ARRAYS = 12
+    # Where the first row of each set of rows lies: so many addresses for each input, for each output, and for each start.
+    SETS = 12
+    SETS_STEP = 13
+    # The first set that is scanned, and the set behind the last.
+    SET = 14
+    SET_END = 15
+    # The first row of each set that is scanned, and the row behind the last.
+    ROW = 16
+    ROW_END = 17
+    # The rows that are scanned side by side.
+    STRIP = 18
+    ARRAYS = 19
 
 
 class Form(NamedTuple):
@@ -55,3 +71,5 @@ class Form(NamedTuple):
     exclusive: bool
     in_order: bool
     """Whether a group's state is its last prefix alone."""
+    abreast: bool
+    """Whether rows are scanned side by side."""

@@ -13,9 +13,10 @@ from upsweep import cores
 from upsweep.cpu import threads
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.codes import PARALLEL_ITEMS, codes_of, members
-from upsweep.cpu.group_words import BLOCK, MOST, STRETCH, Form
+from upsweep.cpu.group_words import BLOCK, MOST, STRETCH, STRIP, Form
 from upsweep.cpu.launch import with_map
 from upsweep.cpu.objects import address_of
+from upsweep.cpu.sets import Sets, by_row, sets_of
 from upsweep.cpu.units import grouping
 from upsweep.host.arrays import numbers
 from upsweep.operator import OperatorError, identity_of
@@ -35,49 +36,58 @@ def run_groups(
     codes, counts = codes_of(keys, plan.n, plan.threads)
     starts = initial or identity_of(plan.op, plan.accumulators) or [0] * len(plan.accumulators)
     in_order = plan.order == "sequential" or free(plan.op, plan.accumulators) or _chosen(plan, xs, starts)
-    run = _loop(plan, Form(initial is not None, plan.exclusive, in_order))
-    ins = [_by_row(numbers(x), plan) for x in xs]
-    outs = [_by_row(numbers(y), plan) for y in ys if y is not None]
+    ins = [by_row(numbers(x), plan) for x in xs]
+    outs = [by_row(numbers(y), plan) for y in ys if y is not None]
     starts = [np.asarray(s, d) for s, d in zip(starts, plan.accumulators)]
+    sets = sets_of(ins, outs, starts)
+    strip = min(STRIP, sets.rows) if in_order and sets.near else 1
+    run = _loop(plan, Form(initial is not None, plan.exclusive, in_order, strip > 1))
     codes = codes[::-1] if plan.reverse else codes
     slots = np.arange(len(counts) + 1, dtype=np.int64) if in_order else _slots(counts)
     stretch = min(max(STRETCH, BLOCK * len(counts)), MOST)
 
-    def share(task: tuple[tuple[int, ...], list[tuple[int, int, int]]]) -> None:
-        row, parts = task
-        seen, places = np.zeros(len(counts), np.int64), np.empty((2, len(counts)), np.int32)
-        sizes = slots[-1], slots[-1], 0 if in_order else BLOCK * len(counts)
+    def share(task: tuple[tuple[int, int, int], tuple[int, int, int, int]]) -> None:
+        (low, high, size), rows = task
+        seen, places = np.empty(len(counts), np.int64), np.empty((2, len(counts)), np.int32)
+        listed = np.empty(size if size < plan.n else 0, np.int64)
+        if size < plan.n:
+            members(codes, low, high, listed)
+        together = 0 if in_order else min(size, stretch) + BLOCK * (high - low)
+        states = slots[-1] * strip
+        sizes = states, states, 0 if in_order else BLOCK * len(counts), together
         room = [np.empty(size, d) for size in sizes for d in plan.accumulators]
-        first = [np.array(s[row] if s.ndim else s) for s in starts]
-        x, y = [a[row] for a in ins], [a[row] for a in outs]
-
-        def scan(part: tuple[int, int, int]) -> None:
-            low, high, size = part
-            listed = np.empty(size if size < plan.n else 0, np.int64)
-            if size < plan.n:
-                members(codes, low, high, listed)
-            together = 0 if in_order else min(size, stretch) + BLOCK * (high - low)
-            items = [np.empty(together, d) for d in plan.accumulators]
-            words = [
-                size, address_of(codes), codes.strides[0], address_of(seen), low, high, address_of(slots),
-                *(address_of(each) for each in places), stretch, address_of(listed) if size < plan.n else 0,
-                plan.n - 1 if plan.reverse else 0,
-            ]  # fmt: skip
-            for arrays in (x, y):
-                words += [address_of(a) for a in arrays] + [a.strides[0] for a in arrays]
-            words += [address_of(a) for a in (*room, *items, *first)]
-            told, result = np.array(words, np.int64), np.zeros(2, np.int64)
-            at = address_of(result)
-            if run(at, at + 8, address_of(told)):
-                raise OperatorError(f"operator {plan.op} raised an exception")
-
-        threads.each(scan, parts, wanted)
+        words = [
+            size, address_of(codes), codes.strides[0], address_of(seen), low, high, address_of(slots),
+            *(address_of(each) for each in places), stretch, address_of(listed) if size < plan.n else 0,
+            plan.n - 1 if plan.reverse else 0, address_of(sets.places), sets.places.shape[1], *rows, strip, *sets.steps,
+            *(address_of(a) for a in room),
+        ]  # fmt: skip
+        told, result = np.array(words, np.int64), np.zeros(2, np.int64)
+        at = address_of(result)
+        if run(at, at + 8, address_of(told)):
+            raise OperatorError(f"operator {plan.op} raised an exception")
 
     wanted = plan.threads or cores.wanted()
-    parts = _parts(counts, wanted if plan.rows < wanted and plan.n >= PARALLEL_ITEMS else 1)
-    threads.each(
-        share, [(row, parts) for row in np.ndindex(plan.row_shape)], wanted if len(parts) == 1 else 1
-    )
+    shared = plan.rows < wanted and plan.n >= PARALLEL_ITEMS
+    parts = _parts(counts, wanted if shared else 1)
+    rows = _shares(sets, strip, wanted if plan.n * plan.rows >= PARALLEL_ITEMS and not shared else 1)
+    threads.each(share, [(part, some) for part in parts for some in rows], wanted)
+
+
+def _shares(sets: Sets, strip: int, most: int) -> list[tuple[int, int, int, int]]:
+    """The rows in at most so many shares: the first set and the one behind the last, and the first row of these sets and the one
+    behind the last.
+    """
+    count, rows = sets.places.shape[1], sets.rows
+    if most == 1:
+        return [(0, count, 0, rows)]
+    if count >= most:
+        return [(a, b, 0, rows) for a, b in _cut(count, most)]
+    return [(0, count, a * strip, min(b * strip, rows)) for a, b in _cut(-(-rows // strip), most)]
+
+
+def _cut(count: int, most: int) -> list[tuple[int, int]]:
+    return [(a, b) for a, b in pairwise([count * k // most for k in range(most + 1)]) if a < b]
 
 
 @lru_cache(1024)
@@ -109,10 +119,3 @@ def _parts(counts: np.ndarray, most: int) -> list[tuple[int, int, int]]:
     behind = np.append(0, np.cumsum(counts))
     cuts = np.searchsorted(behind, behind[-1] * np.arange(most + 1) // most)
     return [(int(a), int(b), int(behind[b] - behind[a])) for a, b in pairwise(cuts) if a < b]
-
-
-def _by_row(x: np.ndarray, plan: Plan) -> np.ndarray:
-    """An array with the axis last. In reverse the axis runs from the end."""
-    if plan.axis < x.ndim - 1:
-        x = np.moveaxis(x, plan.axis, -1)
-    return x[..., ::-1] if plan.reverse else x

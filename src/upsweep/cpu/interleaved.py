@@ -17,7 +17,7 @@ from upsweep.cpu import fused
 from upsweep.cpu.address import peek
 from upsweep.cpu.group_words import BLOCK, Form, Word
 from upsweep.cpu.hole import hole
-from upsweep.cpu.memory import Items, gathered, inner
+from upsweep.cpu.memory import Items, advance, gathered, inner
 from upsweep.cpu.nodes import operators
 from upsweep.plan import Plan
 
@@ -32,13 +32,13 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
     ins, outs, sums_of = gathered(IN), gathered(OUT), gathered(len(accumulators))
     word = gathered(1)
     X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
+    start_read = P.read_strided
     code_read, near_read, near_write = near.read_strided, near.read, near.write
     far_read, far_write = far.read, far.write
-    N, CODES, STEP, COUNTS, GROUPS, GROUPS_END, SLOTS, BEGINS, ENDS, STRETCH, LIST, ZERO, ARRAYS = map(
-        int, Word
-    )
-    SUMS = len(accumulators)
-    INITIAL, EXCLUSIVE, IN_ORDER = form
+    N, CODES, STEP, COUNTS, GROUPS, GROUPS_END, SLOTS, BEGINS, ENDS, STRETCH, LIST, ZERO, *_ = map(int, Word)
+    SETS, SETS_STEP, SET, SET_END, ROW, ROW_END, STRIP, ARRAYS = map(int, [*Word][ZERO + 1 :])
+    SUMS, ROOMS = len(accumulators), ARRAYS + 2 * (IN + OUT) + len(accumulators)
+    INITIAL, EXCLUSIVE, IN_ORDER, ABREAST = form
     # In an exclusive scan a group's items lie behind the prefix before them.
     LEAD = int(EXCLUSIVE)
 
@@ -173,26 +173,55 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
             far_write(counts, group, 1)
             write(arrays, i, before if EXCLUSIVE else p)
 
+    @inner
+    def abreast(words, arrays, x_row, y_row, codes, step, counts, states, starts, start_row, width):
+        """The same for rows side by side: an item of each, then the next of each."""
+        x, x_step, y, y_step, zero = arrays
+        listed, strip = word(words, LIST, 1), peek(words, STRIP)
+        for k in range(peek(words, N)):
+            i = far_read(listed, k) if peek(words, LIST) else k
+            group = code_read(codes, step, i)
+            seen = far_read(counts, group)
+            xs, ys = advance(x, x_step, i), advance(y, y_step, i)
+            for row in range(width):
+                before = P_read(states, group * strip + row) if seen else start_read(starts, start_row, row)
+                item = X_read(xs, x_row, row)
+                p = onto(INITIAL or seen > 0, before, operand(item, abs(zero - i)))
+                P_write(states, group * strip + row, p)
+                Y_write(ys, y_row, row, finished(before if EXCLUSIVE else p, item, abs(zero - i)))
+            far_write(counts, group, 1)
+
+    @inner
+    def strip_of(words, place, codes, step, counts, slots, begins, ends, rooms):
+        """Scan the rows of a strip."""
+        x, y, starts, first, width = place
+        x_row, y_row = ins(words, ARRAYS + IN, 1), outs(words, ARRAYS + 2 * IN + OUT, 1)
+        start_row = sums_of(words, ARRAYS + 2 * (IN + OUT), 1)
+        x, y, starts = advance(x, x_row, first), advance(y, y_row, first), advance(starts, start_row, first)
+        arrays = x, ins(words, ARRAYS, 1), y, outs(words, ARRAYS + 2 * IN, 1), peek(words, ZERO)
+        for group in range(peek(words, GROUPS), peek(words, GROUPS_END)):
+            far_write(counts, group, 0)
+        if ABREAST:
+            abreast(words, arrays, x_row, y_row, codes, step, counts, rooms[1], starts, start_row, width)
+        elif IN_ORDER:
+            in_turn(words, arrays, codes, step, counts, rooms[1], P_read(starts, 0))
+        else:
+            by_tree(words, arrays, codes, step, counts, slots, begins, ends, rooms, P_read(starts, 0))
+
     def run(words):
-        x, x_step = ins(words, ARRAYS, 1), ins(words, ARRAYS + IN, 1)
-        at = ARRAYS + 2 * IN
-        arrays = (x, x_step, outs(words, at, 1), outs(words, at + OUT, 1), peek(words, ZERO))
-        at += 2 * OUT
-        sums, prefixes, waiting, items, starts = (
-            sums_of(words, at, 1), sums_of(words, at + SUMS, 1), sums_of(words, at + 2 * SUMS, 1),
-            sums_of(words, at + 3 * SUMS, 1), sums_of(words, at + 4 * SUMS, 1),
+        rooms = (
+            sums_of(words, ROOMS, 1), sums_of(words, ROOMS + SUMS, 1), sums_of(words, ROOMS + 2 * SUMS, 1),
+            sums_of(words, ROOMS + 3 * SUMS, 1),
         )  # fmt: skip
         codes, step = word(words, CODES, 1), word(words, STEP, 1)
         counts, slots = word(words, COUNTS, 1), word(words, SLOTS, 1)
-        start = P_read(starts, 0)
-        if IN_ORDER:
-            in_turn(words, arrays, codes, step, counts, prefixes, start)
-        else:
-            begins, ends, rooms = (
-                word(words, BEGINS, 1),
-                word(words, ENDS, 1),
-                (sums, prefixes, waiting, items),
-            )
-            by_tree(words, arrays, codes, step, counts, slots, begins, ends, rooms, start)
+        begins, ends = word(words, BEGINS, 1), word(words, ENDS, 1)
+        sets, sets_step, strip = peek(words, SETS), peek(words, SETS_STEP), peek(words, STRIP)
+        for s in range(peek(words, SET), peek(words, SET_END)):
+            x, y = ins(sets, s, sets_step), outs(sets, s + IN * sets_step, sets_step)
+            starts = sums_of(sets, s + (IN + OUT) * sets_step, sets_step)
+            for first in range(peek(words, ROW), peek(words, ROW_END), strip):
+                place = x, y, starts, first, min(strip, peek(words, ROW_END) - first)
+                strip_of(words, place, codes, step, counts, slots, begins, ends, rooms)
 
     return run

@@ -71,6 +71,7 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
     if folded > 1:
         beside = outer.pop()
         sizes.pop()
+        _last(outer, sizes, _folded_along(sizes) or 0)
     if folded:
         inner, side_by_side = outer.pop(), folded * sizes.pop()
     elif outer:
@@ -81,9 +82,7 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
             short = plan.n < shortest_along(plan, strides, rows) or plan.order == "sequential"
             if short and rows < tuning.FEW_ROWS:
                 # Rows whose items lie side by side may themselves lie apart.
-                longest = sizes.index(max(sizes))
-                outer.append(outer.pop(longest))
-                sizes.append(sizes.pop(longest))
+                _last(outer, sizes, sizes.index(max(sizes)))
             turned = (short and sizes[-1] >= 8) or crossed
         elif rows * max(d.itemsize for d in plan.accumulators) <= LINE:
             abreast = goes_abreast(plan, rows)
@@ -93,6 +92,12 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
     return Rows(
         inner, side_by_side, abreast, turned, crossed, near, folded, beside, tuple(outer), tuple(sizes)
     )
+
+
+def _last(outer: list[int], sizes: list[int], at: int) -> None:
+    """Bring a dimension behind the others."""
+    outer.append(outer.pop(at))
+    sizes.append(sizes.pop(at))
 
 
 def shortest_along(plan: Plan, strides: Sequence[Strides], rows: int) -> int:
@@ -116,11 +121,22 @@ def folded_of(plan: Plan, steps: Sequence[int], outer: Sequence[int], sizes: Seq
         called = plan.map is not None or plan.finish is not None
         short = plan.n < tuning.SHORT_CALLED and row <= tuning.FOLDED_CALLED
         return int(called and sizes[-1] >= tuning.FOLDED_ROWS and short)
-    if len(outer) < 2 or sizes[-2] < tuning.FOLDED_ROWS or row * sizes[-1] > tuning.FOLDED_BYTES:
+    if _folded_along(sizes[:-1]) is None or row * sizes[-1] > tuning.FOLDED_BYTES:
         return 0
     few = sizes[-1] * max(d.itemsize for d in plan.accumulators) <= LINE
     shortest = plan.n < ROW and not free(plan.op, plan.accumulators)
     return sizes[-1] if few or shortest else 0
+
+
+def _folded_along(sizes: Sequence[int]) -> int | None:
+    """The dimension along which columns are folded, of those outside theirs: the nearest, or the longest if that is twice as long
+    as need be; None where all are shorter.
+    """
+    if not sizes or max(sizes) < tuning.FOLDED_ROWS:
+        return None
+    if sizes[-1] >= tuning.FOLDED_ROWS:
+        return len(sizes) - 1
+    return sizes.index(max(sizes)) if max(sizes) >= 2 * tuning.FOLDED_ROWS else None
 
 
 def goes_abreast(plan: Plan, columns: int) -> bool:

@@ -38,7 +38,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     steps = [array[inner] if inner is not None else 0 for array in strides]
     flag = [np.dtype(np.uint8)] if plan.segmented else []
     dtypes = [*plan.loads, *flag, *[d for d in plan.stores if d is not None]]
-    known = tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
+    known = _known(steps, dtypes)
+    starts = _known(steps[len(dtypes) :], plan.accumulators)
     # Other scans in order share one code for all steps. A number in an array's place has another step.
     beside = None not in known and inner is not None
     dense = beside and (free(plan.op, plan.accumulators) or worth_code(plan))
@@ -49,6 +50,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
         plan.reduce,
         plan.reverse and bool(plan.map or plan.finish),
         known if dense else (None,) * len(known),
+        starts if dense else (None,) * len(starts),
     )
     wanted = wanted_threads(plan, strides)
     others = prod(sizes)
@@ -77,6 +79,11 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
         results + LINE,
         results,
     )
+
+
+def _known(steps: Sequence[int], dtypes: Sequence[np.dtype]) -> tuple[int | None, ...]:
+    """The steps that are compiled in: those of neighbours, and of one item for all rows."""
+    return tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
 
 
 def _strip(rows: int, others: int, threads: int, most: int) -> int:

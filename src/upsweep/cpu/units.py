@@ -186,6 +186,18 @@ def grouping(plan: Plan, form: Any) -> Unit:
     return _with_hole(plan, ("grouping", _types(plan), form), 1, make, door=True, beforehand=True)
 
 
+def counting(plan: Plan, initial: bool) -> Unit:
+    """The code for a few items behind others."""
+
+    def make():
+        from upsweep.cpu.counter import Form, counter
+
+        return counter(plan, Form(initial, plan.exclusive))
+
+    frame = ("counting", _types(plan), initial, plan.exclusive)
+    return _with_hole(plan, frame, 1, make, door=True, beforehand=True)
+
+
 def _with_hole(
     plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any], door: bool = False, beforehand: bool = False
 ) -> Unit:  # fmt: skip

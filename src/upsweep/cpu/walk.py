@@ -33,6 +33,7 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
     )  # fmt: skip
     x_across = _strides(form.across[:IN])
     y_across = _strides(form.across[IN:])
+    start_across = _strides(form.starts)
     INITIAL, EXCLUSIVE, REDUCE = form.initial, form.exclusive, form.reduce
     N, ROWS, STRIPS, GROUPS, STRIP, TICKET, DIMS, ARRAYS = map(int, Steps)
 
@@ -132,7 +133,8 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
             x, along, across = x_place(words, xs, outer, row, ARRAYS)
             y, y_along, y_across_ = y_place(words, ys, outer, row, ARRAYS)
             if INITIAL:
-                s, _, s_across = start_place(words, beyond, outer, row, ARRAYS)
+                s, _, told = start_place(words, beyond, outer, row, ARRAYS)
+                s_across = start_across(told)
                 for j in range(w):
                     P_write(starts, j, P_read_strided(s, s_across, j))
             if w == 1:

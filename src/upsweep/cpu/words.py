@@ -305,6 +305,8 @@ class Form(NamedTuple):
     """Only a map and a finish know where an item is."""
     across: tuple[int | None, ...]
     """For each input and output, the byte stride from row to row where it is known to be one item or none, else None."""
+    starts: tuple[int | None, ...]
+    """The same for each start."""
 
 
 def regions(accumulators: Sequence[np.dtype], rows: int) -> tuple[list[int], int]:

@@ -55,11 +55,13 @@ def _coded(key: Any, n: int, of_integers: Any, of_texts: Any) -> Codes:
 
 def of_objects(values: np.ndarray) -> np.ndarray:
     """Objects that hash as integers, equal where the objects are."""
-    known: dict[Any, int] = {}
-    # All NaNs are one.
-    items = (None if isinstance(value, float) and value != value else value for value in values.tolist())
+    items = values.tolist()
     with _hashing():
-        return np.fromiter((known.setdefault(item, len(known)) for item in items), np.int64, len(values))
+        known = {item: k for k, item in enumerate(dict.fromkeys(items))}
+    # All NaNs are one, with None.
+    for item in [item for item in known if isinstance(item, float) and item != item]:
+        known[item] = known.setdefault(None, len(known))
+    return np.fromiter(map(known.__getitem__, items), np.int64, len(items))
 
 
 @contextmanager

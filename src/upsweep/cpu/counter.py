@@ -1,0 +1,115 @@
+"""The kernel that scans a few items behind others, item by item, with the binary counter of `upsweep.tree.Carry` as its state.
+
+Bit b of the number of items so far says whether the counter has the sum of an aligned block of 2 ** b items. An item is a block
+of one; blocks of one size are joined. The prefix before each block stands beside its sum, so that the prefix behind an item
+is one fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+from upsweep.cpu import fused
+from upsweep.cpu.address import peek
+from upsweep.cpu.hole import hole
+from upsweep.cpu.memory import advance, gathered, inner
+from upsweep.cpu.nodes import operators
+from upsweep.plan import Plan
+
+
+class Word(IntEnum):
+    """The int64 words of a launch. Behind them stand the steps of the arrays, as `upsweep.cpu.sets.Sets` lists them, and for
+    each component the address of prefixes, one for each bit.
+    """
+
+    # The items of a row.
+    N = 0
+    # The items that stand before them, and the bits of that number.
+    COUNT = 1
+    BITS = 2
+    # Where the first row of each set of rows lies: so many addresses for each input, output, start, and row of block sums.
+    SETS = 3
+    SETS_STEP = 4
+    # The rows of a set.
+    ROWS = 5
+    ARRAYS = 6
+
+
+class Form(NamedTuple):
+    """The forms that are compiled in, beside the operator and the dtypes."""
+
+    initial: bool
+    exclusive: bool
+
+
+def counter(plan: Plan, form: Form) -> Callable[..., None]:
+    """The code for these types."""
+    X, _, P, Y, IN, OUT = fused.access(plan)
+    combine, fold, value = operators(hole(plan.accumulators), P, P, False, False)
+    ins, outs, sums_of = gathered(IN), gathered(OUT), gathered(len(plan.accumulators))
+    X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
+    INITIAL, EXCLUSIVE = form
+    N, COUNT, BITS, SETS, SETS_STEP, ROWS, ARRAYS = map(int, Word)
+    SUMS = len(plan.accumulators)
+    OUTS, STARTS = ARRAYS + 2 * IN, ARRAYS + 2 * (IN + OUT)
+
+    @inner
+    def onto(has, before, s):
+        return fold(s, before, s) if has else value(s)
+
+    @inner
+    def unfolded(sums, prefixes, count, bits, start):
+        """The prefix before each block, and behind the last."""
+        p, has = start, INITIAL
+        for bit in range(bits - 1, -1, -1):
+            if count >> bit & 1:
+                P_write(prefixes, bit, p)
+                p, has = onto(has, p, P_read(sums, bit)), True
+        return p
+
+    @inner
+    def joined(sums, prefixes, count, before, s):
+        """The sum of the block that an item completes, with the prefix before it, and whether it is the first block."""
+        bit = 0
+        while count & 1:
+            s, before = combine(P_read(sums, bit), s), P_read(prefixes, bit)
+            bit += 1
+            count >>= 1
+        P_write(sums, bit, s)
+        P_write(prefixes, bit, before)
+        return s, before, count == 0
+
+    @inner
+    def row(words, x, y, start, sums, prefixes):
+        x_step, y_step = ins(words, ARRAYS, 1), outs(words, OUTS, 1)
+        count = peek(words, COUNT)
+        p = unfolded(sums, prefixes, count, peek(words, BITS), start)
+        for i in range(peek(words, N)):
+            s, before, first = joined(sums, prefixes, count + i, p, X_read(x, x_step, i))
+            behind = onto(INITIAL or not first, before, s)
+            Y_write(y, y_step, i, p if EXCLUSIVE else behind)
+            p = behind
+
+    def run(words):
+        x_row, y_row = ins(words, ARRAYS + IN, 1), outs(words, OUTS + OUT, 1)
+        start_row, sums_row = sums_of(words, STARTS, 1), sums_of(words, STARTS + SUMS, 1)
+        prefixes = sums_of(words, STARTS + 2 * SUMS, 1)
+        sets, step = peek(words, SETS), peek(words, SETS_STEP)
+        for s in range(step):
+            x, y = ins(sets, s, step), outs(sets, s + IN * step, step)
+            starts = sums_of(sets, s + (IN + OUT) * step, step)
+            sums = sums_of(sets, s + (IN + OUT + SUMS) * step, step)
+            for k in range(peek(words, ROWS)):
+                start = P_read(advance(starts, start_row, k), 0)
+                row(
+                    words,
+                    advance(x, x_row, k),
+                    advance(y, y_row, k),
+                    start,
+                    advance(sums, sums_row, k),
+                    prefixes,
+                )
+
+    return run
