@@ -12,13 +12,20 @@ from emulator.ptx import Kernel, State, Word
 WARP = 32
 _LANES = np.arange(WARP)
 _BITS = np.int64(1) << _LANES
+_ALL = (1 << WARP) - 1
 # As plain numbers: warps have some hundred thousand turns in a test, and an enum's member takes longer than the look at a warp.
-_STATE, _MASK, _PATIENCE, _RESULT, _TRUTH = (
-    int(word) for word in (Word.STATE, Word.MASK, Word.PATIENCE, Word.RESULT, Word.TRUTH)
+_STATE, _MASK, _PATIENCE, _RESULT, _TRUTH = map(
+    int, (Word.STATE, Word.MASK, Word.PATIENCE, Word.RESULT, Word.TRUTH)
 )
-_RUNS, _ENDED, _ARRIVES, _BARRIER, _FIRST_MEETING = (
-    int(state) for state in (State.RUNS, State.ENDED, State.ARRIVES, State.BARRIER, State.SHUFFLE_UP)
+_A, _B, _C, _ARRIVALS = map(int, (Word.A, Word.B, Word.C, Word.ARRIVALS))
+_RUNS, _ENDED, _ARRIVES, _BARRIER, _AWAITS_CLUSTER = map(
+    int, (State.RUNS, State.ENDED, State.ARRIVES, State.BARRIER, State.AWAITS_CLUSTER)
 )
+_UP, _DOWN, _IDX = map(int, (State.SHUFFLE_UP, State.SHUFFLE_DOWN, State.SHUFFLE_IDX))
+_ALL_TRUE, _ANY_TRUE, _BALLOT, _MATCH, _MEET = map(
+    int, (State.VOTE_ALL, State.VOTE_ANY, State.BALLOT, State.MATCH, State.MEET)
+)
+_FIRST_MEETING = _UP
 _WHERE = np.array([Word.PLACE, Word.STATE, Word.MASK])
 _TURNS = 200_000
 """Turns without a block that ends, after which a kernel counts as waiting for ever."""
@@ -37,11 +44,12 @@ class Block:
         self.kernel, self.threads = kernel, threads
         whole = -(-threads // WARP) * WARP
         self.words = np.zeros((whole, Word.END), np.int64)
-        self.registers = rng.integers(-(1 << 62), 1 << 62, (whole, kernel.registers))
+        noise = bytearray(rng.bytes(8 * whole * kernel.registers))
+        self.registers = np.frombuffer(noise, np.int64).reshape(whole, kernel.registers)
         room = np.empty(kernel.shared + shared + 256, np.uint8)
         self.shared = room[-room.ctypes.data % 128 :]
-        self.rng, self.late = rng, int(rng.integers(0, 400)) * whole // WARP
-        """How often its warps lose a turn before the block begins."""
+        self.rng, self.late = rng, int(rng.integers(1, 400))
+        """How often others have their turns before the block begins."""
         self.words[:, Word.THREAD] = np.arange(whole)
         self.words[:, Word.BLOCK], self.words[:, Word.THREADS], self.words[:, Word.BLOCKS] = (
             number,
@@ -63,15 +71,15 @@ class Block:
 
     def ready(self) -> list[int]:
         """The warps with a lane that runs."""
+        if self.late:
+            self.late -= 1
+            if self.late == 0:
+                self.shared[:] = self.rng.integers(0, 256, self.shared.size, np.uint8)
+            return []
         return np.flatnonzero((self.states == _RUNS).any(1)).tolist()
 
     def turn(self, warp: int, parameter: int, patience: int) -> None:
         """A turn of a warp's lanes, until each ends, waits, or has jumped back that often."""
-        if self.late >= 0:
-            self.late -= 1
-            if self.late >= 0:
-                return
-            self.shared[:] = self.rng.integers(0, 256, self.shared.size, np.uint8)
         words, states = self.words[warp * WARP : (warp + 1) * WARP], self.states[warp]
         words[:, _PATIENCE] = patience
         self.kernel.run(*self.places[warp], _bits(states == _RUNS), self.window, parameter)
@@ -98,6 +106,11 @@ class Block:
     def _met(words: np.ndarray) -> bool:
         """Lanes of a warp that meet, all of them at one place, exchange what they bring. Whether others wait then."""
         states = words[:, _STATE]
+        where = words[:, _WHERE]
+        if states[0] >= _FIRST_MEETING and where[0, -1] & _ALL == _ALL and (where == where[0]).all():
+            words[:, _RESULT], words[:, _TRUTH] = _meeting(int(states[0]), words, _LANES)
+            words[:, _STATE] = _RUNS
+            return False
         waiting = np.flatnonzero(states >= _FIRST_MEETING)
         alive = _bits(states != _ENDED)
         for mask in {m & alive for m in words[waiting, _MASK].tolist()}:
@@ -129,37 +142,37 @@ class Cluster:
 
     def meet(self) -> None:
         """Threads that wait go on when all have arrived as often as they have; those that ended are not waited for."""
-        words = np.concatenate([block.words for block in self.blocks])
-        arrivals = words[words[:, Word.STATE] != State.ENDED, Word.ARRIVALS].min(initial=np.iinfo("i8").max)
+        words = np.concatenate([block.words[:, [_STATE, _ARRIVALS]] for block in self.blocks])
+        arrivals = words[words[:, 0] != _ENDED, 1].min(initial=np.iinfo("i8").max)
         for block in self.blocks:
-            waits = block.words[:, Word.STATE] == State.AWAITS_CLUSTER
-            block.words[waits & (block.words[:, Word.ARRIVALS] <= arrivals), Word.STATE] = State.RUNS
+            waits = block.words[:, _STATE] == _AWAITS_CLUSTER
+            block.words[waits & (block.words[:, _ARRIVALS] <= arrivals), _STATE] = _RUNS
 
 
 def _meeting(state: int, words: np.ndarray, lanes: np.ndarray) -> tuple[np.ndarray | int, np.ndarray | int]:
     """What each lane takes away: a number, and for shuffles whether it comes from a lane in range."""
-    brought = words[:, Word.A]
+    brought = words[:, _A]
     if state in _REDUCTIONS:
         function, dtype = _REDUCTIONS[State(state)]
         return int(function.reduce(brought.astype(np.uint32).view(dtype))) & 0xFFFFFFFF, 0
-    if state == State.MEET:
+    if state == _MEET:
         return 0, 0
-    if state in (State.VOTE_ALL, State.VOTE_ANY):
-        return int(brought.all() if state == State.VOTE_ALL else brought.any()), 0
-    if state == State.BALLOT:
+    if state in (_ALL_TRUE, _ANY_TRUE):
+        return int(brought.all() if state == _ALL_TRUE else brought.any()), 0
+    if state == _BALLOT:
         return int((_BITS[lanes] * (brought != 0)).sum()), 0
-    if state == State.MATCH:
+    if state == _MATCH:
         return np.array([int(_BITS[lanes][brought == own].sum()) for own in brought]), 0
-    by, limit, segments = words[:, Word.B] & 31, words[:, Word.C] & 31, words[:, Word.C] >> 8 & 31
+    by, limit, segments = words[:, _B] & 31, words[:, _C] & 31, words[:, _C] >> 8 & 31
     least, most = lanes & segments, (lanes & segments) | (limit & ~segments & 31)
-    if state == State.SHUFFLE_UP:
+    if state == _UP:
         source = lanes - by
         inside = source >= most
-    elif state == State.SHUFFLE_IDX:
+    elif state == _IDX:
         source = least | by & ~segments & 31
         inside = source <= most
     else:
-        source = lanes + by if state == State.SHUFFLE_DOWN else lanes ^ by
+        source = lanes + by if state == _DOWN else lanes ^ by
         inside = source <= most
     source = np.where(inside, source, lanes)
     held = np.zeros(WARP, np.int64)
@@ -197,12 +210,14 @@ def run(
             clusters.append(Cluster([Block(kernel, n, grid, threads, shared, rng) for n in numbers]))
         if not clusters:
             return
-        ready = [(block, warp) for cluster in clusters for block in cluster.blocks for warp in block.ready()]
-        if not ready or turns > _TURNS:
+        blocks = [block for cluster in clusters for block in cluster.blocks]
+        late = any(block.late for block in blocks)
+        ready = [(block, warp) for block in blocks for warp in block.ready()]
+        if not (ready or late) or turns > _TURNS:
             raise Stuck(f"{len(clusters)} clusters of {kernel.cluster} blocks wait for ever")
-        for k in rng.permutation(len(ready)):
+        for k, patience in zip(rng.permutation(len(ready)), rng.integers(1, 60, len(ready)).tolist()):
             block, warp = ready[k]
-            block.turn(warp, given, int(rng.integers(1, 60)))
+            block.turn(warp, given, patience)
         turns += len(ready)
         if kernel.cluster > 1:
             for cluster in clusters:
