@@ -141,8 +141,13 @@ def _line(layout: Layout, choice: launch.Choice) -> int | None:
         line = layout.dims[-1] * min(x.size for x in arrays)
         whole = choice.shape.stretch or choice.shape.flat or choice.shape.cross or len(layout.dims) < 2
         return None if whole or line > bringing.SECTOR else line
-    between = [x for x in arrays if abs(x.along) > x.size and 0 < min(map(abs, x.rows)) < abs(x.along)]
-    return min(x.size for x in between) if between else None
+    steps = [(x, bringing.SECTOR) for x in layout.loads] + [(x, bringing.RESULTS) for x in layout.stores]
+    far = [
+        x
+        for x, least in steps
+        if x.along and abs(x.along) >= least and 0 < min(map(abs, x.rows)) < abs(x.along)
+    ]
+    return min(x.size for x in far) if far else None
 
 
 def _is_full(shape: Sequence[int], strides: Sequence[int]) -> bool:
