@@ -183,6 +183,24 @@ class Counting(Protocol):
         ...
 
 
+class Picks(Protocol):
+    """Where the segments of arrays start, and the items there, for engines whose arrays are not in this machine's memory."""
+
+    def starts_of(self, segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> np.ndarray:
+        """Where each segment starts and, last, where the data end, in this machine's memory. Segments on a device are waited
+        for."""
+        ...
+
+    def ends_of(self, keys: tuple[Any, ...], n: int, first: bool, like: Any) -> np.ndarray:
+        """The last item of each group, or its `first`, in the order in which groups first occur."""
+        ...
+
+    def picked(self, y: Any, axis: int, places: np.ndarray, there: np.ndarray | None, nothing: Any) -> Any:
+        """The items of a view at these places along an axis, as a new view. A segment that is not `there` has `nothing`, an
+        array without the axis; `there` is None where all are."""
+        ...
+
+
 class Row(NamedTuple):
     """One engine in the table."""
 
@@ -201,6 +219,7 @@ class Row(NamedTuple):
     sums: str | None = None
     counting: str | None = None
     """Where a chunk of a few items in one go takes less time than in aligned parts."""
+    picks: str | None = None
 
 
 ENGINES = {
@@ -215,6 +234,7 @@ ENGINES = {
         layers="upsweep.gpu.layers",
         cascades="upsweep.gpu.cascades",
         sums="upsweep.gpu.summing",
+        picks="upsweep.gpu.picks",
     ),
     "cpu": Row(
         "upsweep.cpu",
@@ -262,6 +282,12 @@ def counting(name: str) -> Counting | None:
     """The scans of a few items behind others, where the engine of that name has them."""
     module = ENGINES[name].counting
     return cast(Counting, import_module(module)) if module else None
+
+
+def picks(name: str) -> Picks | None:
+    """What picks the items of segments, where the engine of that name has arrays elsewhere than in this machine's memory."""
+    module = ENGINES[name].picks
+    return cast(Picks, import_module(module)) if module else None
 
 
 def again(name: str, plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:

@@ -15,7 +15,6 @@ from upsweep.api import Op, last_prefix
 from upsweep.arguments import OutputError, axis_of, check_order, dtypes_of
 from upsweep.components import tupled
 from upsweep.dtypes import accumulator
-from upsweep.engine import EngineError
 from upsweep.function import Function, as_function
 from upsweep.homes import Elsewhere, compiling, uncompiled
 from upsweep.host import labelled, marked, offsets
@@ -47,8 +46,8 @@ def reduce(
 
     With `segments` the axis stays, and has one result a segment: the last prefix of the segment, or the reduction of no items
     where offsets or lengths make it empty. Groups in any order have one result each, in the order in which they first occur. Such
-    segments are 1-D, there is no `out`, the arrays are in host memory (`upsweep.torch.reduce` takes those of a GPU), and the scan
-    is computed as a whole.
+    segments are 1-D, there is no `out`, and the scan is computed as a whole. How many segments there are is counted: a GPU is
+    waited for.
 
     >>> import upsweep as up
     >>> int(up.reduce([3, 1, 7, 0]))
@@ -98,7 +97,10 @@ def _each(
             "finish": finish,
             "threads": threads,
         }
-        run = _Each(tupled(xs), isinstance(xs, tuple), op, segments, engine, axis, initial, how)
+        given = tupled(xs)
+        engine = engines.choose(given) if engine == "auto" else engine
+        kind = _Each if engines.picks(engine) is None else _EachThere
+        run = kind(given, isinstance(xs, tuple), op, segments, engine, axis, initial, how)
         # A list may differ from the next one.
         with suppress(TypeError):
             recall.keep(like, run)
@@ -113,14 +115,9 @@ class _Each:
         how: dict[str, Any],
     ) -> None:  # fmt: skip
         self.several, self.op, self.how, self.spelling = several, op, how, segments.spelling
-        self.engine = engines.choose(given) if engine == "auto" else engine
-        on = engines.load(self.engine)
+        self.engine = engine
+        on = engines.load(engine)
         self.view, self.give = on.view, on.give
-        if engines.ENGINES[self.engine].place != "host":
-            raise EngineError(
-                f"the {self.engine} engine has no reductions of segments: bring the arrays to the host, or pass tensors to "
-                "upsweep.torch.reduce"
-            )
         views = [self.view(x) for x in given]
         labelled.check_alike(given)
         self.labels = any(map(labelled.has, given))
@@ -194,6 +191,45 @@ class _Each:
             initial=initial,
             engine=self.engine,
             **how,
+        )
+
+
+class _EachThere(_Each):
+    """The same where the arrays are in a device's memory."""
+
+    def __call__(self, xs: Any, segments: Segments, initial: Any) -> Any:
+        on, axis = engines.picks(self.engine), self.axis
+        assert on is not None
+        like = tupled(xs)[self.like]
+        ys = self.scan(
+            xs, self.op, axis=axis, initial=initial, segments=segments, engine=self.engine, **self.how
+        )
+        if self.spelling == "groups":
+            there = None
+            places = on.ends_of(segments.values, self.shape[axis], self.first, like)
+        else:
+            starts = on.starts_of(segments, self.shape, axis, like)
+            there = having_items(starts)
+            places = starts[:-1] if self.first else starts[1:] - 1
+        nothing = tupled(ys) if there is None else tupled(self._of_nothing(xs, initial))
+        made = [on.picked(self.view(y), axis, places, there, e) for y, e in zip(tupled(ys), nothing)]
+        results = tuple([self.give(like, y) for y in made])
+        return results if isinstance(ys, tuple) else results[0]
+
+    def _of_nothing(self, xs: Any, initial: Any) -> Any:
+        """The reduction of arrays without items."""
+        on = engines.load(self.engine)
+        none = [
+            on.give(x, on.empty(x, _sized(self.shape, self.axis, 0), d))
+            for x, d in zip(tupled(xs), self.dtypes)
+        ]
+        return last_prefix(
+            tuple(none) if self.several else none[0],
+            self.op,
+            axis=self.axis,
+            initial=initial,
+            engine=self.engine,
+            **self.how,
         )
 
 

@@ -76,6 +76,14 @@ def check_form(spelling: str, values: Any, shape: tuple[int, ...], n: int) -> No
         )
 
 
+def one_list(dimensions: int) -> None:
+    """A SegmentError for segments that differ from row to row, where each segment has one result."""
+    if dimensions > 1:
+        raise SegmentError(
+            "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
+        )
+
+
 def no_groups(segments: Segments) -> None:
     """A SegmentError for groups in any order, where only segments that lie one behind the other are scanned."""
     if segments.spelling == "groups":

@@ -299,7 +299,7 @@ SHAPES = [
     *(((n,), 0) for n in (0, 1, 2, 3, 5, 31, 33, 64, 100, 257, 511, 1000, 1025, 4095, 4096, 4097, 9001, 70_001)),
     ((7, 300), 1), ((300, 7), 0), ((5, 4097), 1), ((4097, 5), 0), ((3, 4, 70), 2), ((3, 70, 4), 1), ((70, 3, 4), 0),
     ((130, 64), 0), ((1, 9), 0), ((9, 1), 0), ((1, 9), 1), ((0, 3), 1), ((0, 3), 0), ((3, 0), 1), ((2, 33, 128), 1),
-    ((1025, 8), 1), ((1000, 3), 1), ((2, 3, 5, 65), 3), ((3, 20, 2, 5), 1),
+    ((1025, 8), 1), ((1000, 3), 1), ((8200, 9), 1), ((2, 3, 5, 65), 3), ((3, 20, 2, 5), 1),
 ]  # fmt: skip
 
 
@@ -327,6 +327,9 @@ class Call(NamedTuple):
     dtype: str = ""
     """Whether `dtype=` names a "wider" or a "narrower" accumulator."""
     threads: int | None = None
+    shared: str = ""
+    """What the first of several inputs is, if not an array of its own: a "number", one "item" in memory, one a row ("rows"), or a
+    "line" for all rows."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -355,6 +358,7 @@ FACTORS: dict[str, tuple[Any, ...]] = {
     "out": ("new", "given", "in place", "shifted", "swapped", "wide", "last"),
     "dtype": ("", "wider", "narrower"),
     "threads": (None, 3),
+    "shared": ("", "number", "item", "rows", "line"),
 }
 
 OTHER = {
@@ -392,6 +396,9 @@ def sensible(call: Call) -> bool:
     if call.inside == "broadcast" and call.out in ("in place", "shifted"):
         return False
     if call.out == "last" and parts == 1:
+        return False
+    alone = subject.op is ops.AFFINE and call.out == "last"
+    if call.shared and not (alone or (subject.fused and parts > 1 and call.out in ("new", "given"))):
         return False
     if call.out in ("new", "last") and call.outside != "plain":
         return False
@@ -491,9 +498,8 @@ def _of_kernel(call: Call, *, segments: str, initial: str) -> bool:
     known = (bool(call.segments), bool(call.segments and call.initial)) == (bool(segments), bool(initial))
     # Another kernel.
     across = call.inside == "fortran" and len(call.shape) > 1
-    return (
-        known and not across and call.out not in ("wide", "last") and not call.dtype and call.order == "tree"
-    )
+    another = across or call.dtype or call.shared or call.out in ("wide", "last")
+    return known and not another and call.order == "tree"
 
 
 def _drawn(

@@ -27,6 +27,8 @@ class Drawn:
         self.items = subject.draw(call.shape, call.axis, rng)
         if call.inside == "broadcast":
             self.items = [np.broadcast_to(x[:1], x.shape) for x in self.items]
+        if call.shared:
+            self.items[0] = np.broadcast_to(self.items[0][_shared(call)], call.shape)
         self.fused = subject.fused
         operands = self.items
         if self.fused is not None:
@@ -86,6 +88,13 @@ def _places(call: Call) -> np.ndarray:
     return np.arange(call.n).reshape([-1 if d == call.axis else 1 for d in range(len(call.shape))])
 
 
+def _shared(call: Call) -> tuple[slice, ...]:
+    """The items of the first input that serve others, too."""
+    along = call.shared == "line"
+    beside = call.shared == "rows"
+    return tuple(slice(None if (along if d == call.axis else beside) else 1) for d in range(len(call.shape)))
+
+
 def _segments(call: Call, rng: np.random.Generator) -> tuple[Any, np.ndarray | None]:
     """The lengths of segments that hold for all rows, and the flags at their starts."""
     n = call.n
@@ -138,9 +147,14 @@ def wrong(call: Call, device: Host, draws: int = 2) -> str | None:
 
 
 def _wrong(call: Call, drawn: Drawn, device: Host) -> str | None:
-    inside = [_laid(call.inside, x, device.aligned, call.out == "shifted") for x in drawn.items]
+    laid = drawn.items
+    if call.shared:
+        laid = [laid[0][_shared(call)], *laid[1:]]
+    inside = [_laid(call.inside, x, device.aligned, call.out == "shifted") for x in laid]
     given = [device.put(memory) for memory, _ in inside]
     xs = [device.array(memory, at) for memory, (_, at) in zip(given, inside)]
+    if call.shared == "number" and laid[0].size:
+        xs[0] = laid[0].flat[0]
     places, outside = _outside(call, drawn, inside, device.aligned)
     if call.out in ("in place", "shifted", "swapped"):
         memories = given[::-1] if call.out == "swapped" else given

@@ -58,6 +58,9 @@ CALLS = {
         Call("add-int8", ((8200, 7), 1), outside="padded", out="given"),
         Call("add-int8", ((8200, 2), 1), outside="padded", out="given"),
         Call("add-int16", ((8200, 31), 1), inside="padded", outside="padded", out="given", reverse=True),
+        # An item that serves all rows beside rows of known length, and of any.
+        Call("affine-float32-float32", ((8200, 9), 1), out="last", shared="number"),
+        Call("affine-float32-float32", ((8200, 22), 1), out="last", shared="item", order="sequential"),
     ],
     "batches": [
         # One run a column; several, the last of which is short; batches that lie apart in shared memory.

@@ -52,9 +52,11 @@ def divided(monkeypatch):
     from upsweep.gpu.shapes import reductions
 
     monkeypatch.setattr(reductions, "BLOCK", (1 << 12, reductions.BLOCK[1]))
-    reduction._parts.cache_clear()
+    reduction._along.cache_clear()
+    reduction._across.cache_clear()
     yield
-    reduction._parts.cache_clear()
+    reduction._along.cache_clear()
+    reduction._across.cache_clear()
 
 
 @pytest.fixture

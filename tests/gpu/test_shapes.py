@@ -763,3 +763,11 @@ def test_columns_of_any_components_fit(names, order):
         plan, choice = chosen((op, names, (300, rows), 0, {"order": order}))
         assert choice.kernel in ("columns", "walk")
         assert choice.shared_bytes(plan) <= shapes.CHIPS[90].shared - 2048
+
+
+def test_dimensions_that_share_an_input_lie_as_the_results_do():
+    """Their step in the input is 0, and they are not the innermost for that."""
+    plan, _ = chosen((ops.MAX, ["u1"], (680, 44, 2668), 1, {}))
+    shape = plan.shape
+    made = arrange(plan, [((0, shape[2], 1), 0)], [(c_strides(shape, 1), 0)], [], None)
+    assert made.dims == (680, 2668)

@@ -84,17 +84,18 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Bring | None:
     if not _is_copy(plan, layout):
         return None
     (source,), (copy,) = layout.loads, layout.stores
-    order = sorted(range(len(layout.dims)), key=lambda i: -abs(copy.rows[i]))
-    near = min(order, key=lambda i: (abs(source.rows[i]), i != order[-1]))
-    turned = near != order[-1]
-    if turned:
-        order.remove(near)
-        order.insert(-1, near)
-    layout = layout.with_rows([layout.dims[i] for i in order], order)
-    a, b = (1, *layout.dims)[-2:]
-    shape = for_bringing(a, b, copy.size)
-    made = shape and Bring(shape, layout, chip=chip, turned=turned)
-    return made if made and made.tickets < 1 << 31 else None
+    *others, last = sorted(range(len(layout.dims)), key=lambda i: -abs(copy.rows[i]))
+    # The side in which the array's neighbours lie; where that and the copy's are short, the next.
+    nearest = sorted((*others, last), key=lambda i: (abs(source.rows[i]), i != last))
+    for near in nearest[: nearest.index(last) + 1]:
+        order = [*sorted(others, key=lambda i: i == near), last]
+        a, b = (1, *[layout.dims[i] for i in order])[-2:]
+        shape = for_bringing(a, b, copy.size)
+        if shape:
+            tiles = layout.with_rows([layout.dims[i] for i in order], order)
+            made = Bring(shape, tiles, chip=chip, turned=near != last)
+            return made if made.tickets < 1 << 31 else None
+    return None
 
 
 def _is_copy(plan: Plan, layout: Layout) -> bool:

@@ -141,7 +141,12 @@ def _line(layout: Layout, choice: launch.Choice) -> int | None:
         line = layout.dims[-1] * min(x.size for x in arrays)
         whole = choice.shape.stretch or choice.shape.flat or choice.shape.cross or len(layout.dims) < 2
         return None if whole or line > bringing.SECTOR else line
-    far = [x for x in arrays if abs(x.along) >= bringing.SECTOR > min(map(abs, x.rows))]
+    steps = [(x, bringing.SECTOR) for x in layout.loads] + [(x, bringing.RESULTS) for x in layout.stores]
+    far = [
+        x
+        for x, least in steps
+        if x.along and abs(x.along) >= least and 0 < min(map(abs, x.rows)) < abs(x.along)
+    ]
     return min(x.size for x in far) if far else None
 
 

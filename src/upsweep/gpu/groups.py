@@ -18,7 +18,7 @@ from upsweep.gpu.functions import memory_type
 from upsweep.gpu.one_pass import INT64, RAW, items_of, kernel, start, stream_of
 from upsweep.gpu.selecting import where
 from upsweep.gpu.sorting import argsort
-from upsweep.gpu.values import uploaded
+from upsweep.gpu.values import downloaded, uploaded
 from upsweep.gpu.view import View, c_strides
 from upsweep.plan import Plan
 from upsweep.segments import SegmentError
@@ -62,9 +62,18 @@ def run_groups(
             room.scattered(made, y)
 
 
-def _downloaded(x: View) -> np.ndarray:
-    with driver.on_device(x.device):
-        return driver.download(x.ptr, prod(x.shape) * x.dtype.itemsize, stream_of(x)).view(x.dtype)
+def ends_of(keys: tuple[Any, ...], n: int, first: bool, like: Any) -> np.ndarray:
+    """See `upsweep.engine.Picks.ends_of`."""
+    columns = _columns(keys, n, _known(view(like)))
+    if not n:
+        return np.empty(0, np.int64)
+    order, starts = _grouped(columns, n)
+    begins = downloaded(starts)
+    places = np.stack([begins, np.append(begins[1:], n) - 1])
+    ends = _new(order, places.size)
+    carry(order, 0, uploaded(places.ravel(), order), ends, 0)
+    firsts, lasts = downloaded(ends).reshape(places.shape)
+    return (firsts if first else lasts)[firsts.argsort()]
 
 
 class _Length(NamedTuple):
@@ -122,18 +131,13 @@ def _of_rows(plan: Plan, count: int, items: int) -> Plan:
 
 def _rows(columns: Sequence[View], n: int, reverse: bool, like: View) -> _Rows:
     """Where the items of groups come to lie: those of a group one behind the other, and groups of about one size as rows."""
-    order = _sorted(columns, n)
-    heads = _new(like, n, np.dtype(np.bool_))
-    for key in columns:
-        numbers = [key.ptr, order.ptr, heads.ptr, n, key is not columns[0]]
-        _run("heads", like, n, numbers, KEY=memory_type(key.dtype))
-    starts = view(where(heads))
+    order, starts = _grouped(columns, n)
     (groups,) = starts.shape
     among, counts = _new(like, groups), _new(like, LENGTHS)
     _fill(counts, 0)
     _run("rows", like, groups, [starts.ptr, groups, n, among.ptr, counts.ptr])
     lengths, begins, total = [], [], 0
-    for bits, count in enumerate(_downloaded(counts).tolist()):
+    for bits, count in enumerate(downloaded(counts).tolist()):
         begins.append(total)
         if count:
             lengths.append(_Length(bits, count, total))
@@ -145,15 +149,25 @@ def _rows(columns: Sequence[View], n: int, reverse: bool, like: View) -> _Rows:
     return _Rows(lengths, sources, places)
 
 
+def _grouped(columns: Sequence[View], n: int) -> tuple[View, View]:
+    """The items in the order of their keys, and where each group starts among them."""
+    order = _sorted(columns, n)
+    heads = _new(order, n, np.dtype(np.bool_))
+    for key in columns:
+        numbers = [key.ptr, order.ptr, heads.ptr, n, key is not columns[0]]
+        _run("heads", order, n, numbers, KEY=memory_type(key.dtype))
+    return order, view(where(heads))
+
+
 def _sorted(columns: Sequence[View], n: int) -> View:
     """The order that sorts all keys, the first one first, and leaves items of equal keys in their order."""
     *rest, last = columns
     order = view(argsort(last, False))
     for key in reversed(rest):
         ordered = _new(key, n, key.dtype)
-        _carry(key, 0, order, ordered, 0)
+        carry(key, 0, order, ordered, 0)
         step, further = view(argsort(ordered, False)), _new(key, n)
-        _carry(order, 0, step, further, 0)
+        carry(order, 0, step, further, 0)
         order = further
     return order
 
@@ -181,12 +195,12 @@ class _Room:
     def gathered(self, x: View) -> View:
         """The items of an array, each in its place."""
         made = self.empty(x.dtype)
-        _carry(x, self.axis, self.known.sources, made, -1, self.across)
+        carry(x, self.axis, self.known.sources, made, -1, self.across)
         return made
 
     def scattered(self, made: View, y: View) -> None:
         """Write the items of such rows back to where they belong."""
-        _carry(made, -1, self.known.places, y, self.axis, self.across)
+        carry(made, -1, self.known.places, y, self.axis, self.across)
 
     def indices(self) -> View:
         """The index of the item in each place, the same for all rows of the plan."""
@@ -218,8 +232,9 @@ def _for_each(start: View, count: int) -> View:
     )
 
 
-def _carry(x: View, x_axis: int, index: View, y: View, y_axis: int, across: bool = False) -> None:
-    """`y[i] = x[index[i]]` along an axis of either; items of a negative index are left as they are."""
+def carry(x: View, x_axis: int, index: View, y: View, y_axis: int, across: bool = False) -> None:
+    """`y[i] = x[index[i]]` along an axis of either; items of a negative index are left as they are. `across`: the rows are
+    neighbours in memory."""
     (n,), size = index.shape, x.dtype.itemsize
     (x_step, x_rows, shape), (y_step, y_rows, _) = _lain(x, x_axis), _lain(y, y_axis)
     # The largest power of two at whose multiples all items lie.

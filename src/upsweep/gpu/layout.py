@@ -184,11 +184,17 @@ def _ordering(layout: Layout) -> Sequence[Lane]:
     return layout.loads
 
 
+def _step(layout: Layout, i: int) -> int:
+    """Bytes from row to row along a dimension; where the inputs are the same for all its rows, in the results."""
+    steps = [max(abs(x.rows[i]) for x in arrays) for arrays in (_ordering(layout), layout.stores) if arrays]
+    return next(filter(None, steps), 0)
+
+
 def _collapse(layout: Layout) -> Layout:
     """Drops rows of one, and merges neighbours that every array steps through alike."""
     keep = [i for i, d in enumerate(layout.dims) if d != 1]
     layout = layout.with_rows([layout.dims[i] for i in keep], keep)
-    order = sorted(range(len(layout.dims)), key=lambda i: -max(abs(x.rows[i]) for x in _ordering(layout)))
+    order = sorted(range(len(layout.dims)), key=lambda i: -_step(layout, i))
     layout = layout.with_rows([layout.dims[i] for i in order], order)
     i = 0
     while i + 1 < len(layout.dims):

@@ -108,6 +108,12 @@ def uploaded(host: np.ndarray, like: View) -> View:
     return made
 
 
+def downloaded(x: View) -> np.ndarray:
+    """The items of an array without gaps, in this machine's memory; the stream is waited for."""
+    with driver.on_device(x.device):
+        return driver.download(x.ptr, prod(x.shape) * x.dtype.itemsize, _stream(x)).view(x.dtype)
+
+
 def _cast(x: View, dtype: np.dtype, what: str) -> View:
     """x in another dtype, C-contiguous: the scan of rows of one item."""
     if x.dtype == dtype:

@@ -8,7 +8,7 @@ import numpy as np
 
 from upsweep.host.arrays import view
 from upsweep.plan import Plan
-from upsweep.segments import SegmentError, Segments, check_form, differ, no_groups
+from upsweep.segments import SegmentError, Segments, check_form, differ, no_groups, one_list
 
 
 def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> np.ndarray:
@@ -40,10 +40,7 @@ def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray
         check_form(segments.spelling, values, shape, n)
         return _offsets(segments.spelling, values, n)
     flags = heads(segments, shape, axis, None)
-    if flags.ndim > 1:
-        raise SegmentError(
-            "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
-        )
+    one_list(flags.ndim)
     starts = flags.nonzero()[0]
     # The first item starts a segment, whether a flag says so or not.
     unsaid = int(n > 0 and not flags.item(0))

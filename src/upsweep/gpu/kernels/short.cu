@@ -70,8 +70,6 @@ struct Thread {
   template <class M> __device__ __forceinline__ int turned(int k) const { return M::flip ? n() - 1 - k : k; }
 
   template <int I> __device__ __forceinline__ void read(Given (&given)[VECTOR][ITEMS]) const {
-    typedef typename Input<I>::Load Load;
-    typedef typename Input<I>::Value Value;
     if constexpr (Input<I>::still) {
 #pragma unroll
       for (int v = 0; v < VECTOR; v++) {
@@ -79,12 +77,16 @@ struct Thread {
 #pragma unroll
         for (int k = 0; k < ITEMS; k++) get<I>(given[v][k]) = value;
       }
-      return;
-    }
-    constexpr bool SAME = Input<I>::same;
-    if constexpr (BEHIND) {
+    } else if constexpr (BEHIND) {
       read_dense<I>(given);
     } else {
+      read_lines<I>(given);
+    }
+  }
+  template <int I> __device__ __forceinline__ void read_lines(Given (&given)[VECTOR][ITEMS]) const {
+    typedef typename Input<I>::Load Load;
+    typedef typename Input<I>::Value Value;
+    constexpr bool SAME = Input<I>::same;
     constexpr int N = SAME ? 1 : VECTOR, GRAIN = Input<I>::grain;
     const Strides& s = p.in_strides[I];
     const char* from = p.in[I] + row_offset(p, s, row) + (SAME ? 0 : column * (i64)sizeof(Load));
@@ -95,7 +97,6 @@ struct Thread {
     for (int k = 0; k < ITEMS; k++)
 #pragma unroll
       for (int v = 0; v < VECTOR; v++) get<I>(given[v][k]) = convert<Value>(part[k].x[v % N]);
-    }
   }
   // Of known length, a lane's rows are one piece of memory; of any other, it has one row, in pieces.
   template <int I> __device__ __forceinline__ void read_dense(Given (&given)[VECTOR][ITEMS]) const {

@@ -20,6 +20,11 @@ SECTOR = 32
 """Bytes that memory hands over at least. Neighbours so far apart along the axis, where others are nearer, are brought together;
 and so are lines of columns of so few bytes."""
 
+RESULTS = 9
+"""The same of results. Of a copy (H200), in place -> brought: few columns of an array in Fortran's order into C's, 5 of f4 .17 ->
+.34, 3 .29 -> .34, of f8 .29 -> .39, 10 of bf16 .09 -> .245, 10 of bytes .08 -> .16, 24 .04 -> .16; but 2 of bf16 .39 -> .25, 3 of
+bytes .21 -> .12. Of C's order into Fortran's 5 of f4 .305 -> .28, of bf16 .28 -> .16."""
+
 
 def for_bringing(a: int, b: int, size: int) -> Shape | None:
     """The shape for copies of `size` bytes an item: tiles of `items` by `lanes`. There are `a` items along the first side and `b`

@@ -1,0 +1,266 @@
+"""Random calls on a GPU, none of them from a table: where the slow ones are.
+
+python benchmarks/gpu_sweep.py FOLDER [SEED [CALLS]]    the calls of a seed, worst first, as text and JSON by machine
+python benchmarks/gpu_sweep.py once PART/PARTS SEED CALLS    every PARTS-th call once, which compiles it
+
+A call is drawn by its dtype, operator, shape, axis, layout, form and segments; its arrays have 16 to 512 MB. The results are those
+of the same items laid out plainly, or the call is listed as wrong. The unit is a device copy of the bytes that must be moved.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+import upsweep as up
+from gpu_cases import NAMES
+from gpu_table import PROCESSES, copied, timed
+
+OPERATORS = {
+    "f": ("add", "max", "min", "mul", "last", "logaddexp"), "i": ("add", "max", "min", "and", "xor"), "c": ("add", "mul"),
+    "?": ("or", "and", "xor"),
+}  # fmt: skip
+DTYPES = {
+    "f4": "f",
+    "f8": "f",
+    "bf16": "f",
+    "f2": "f",
+    "i1": "i",
+    "u1": "i",
+    "i2": "i",
+    "i4": "i",
+    "i8": "i",
+    "c8": "c",
+    "?": "?",
+}
+SLOW_ROWS = 4096
+"""Fewer rows than these are slow in order, by nature: they are drawn in tree order."""
+
+
+class Call(NamedTuple):
+    """A scan, a reduction or a recurrence, as words that say it."""
+
+    kind: str
+    op: str
+    dtype: str
+    shape: tuple[int, ...]
+    axis: int
+    lies: str
+    """"plain", "transposed" (first and last dimension), "stepped" (`x[..., ::2]`), "cut" (`x[..., 1:]`) or "broadcast"; of a
+    recurrence what its multiplier is: "full", one number a step ("steps"), a channel ("channels"), or 0-d ("one")."""
+    segments: str
+    forms: tuple[tuple[str, Any], ...]
+
+    def __str__(self) -> str:
+        forms = " ".join(f"{name}={value}" for name, value in self.forms)
+        shape = "x".join(map(str, self.shape))
+        words = (self.kind, self.op, self.dtype, shape, f"axis {self.axis}", self.lies, self.segments, forms)
+        return " ".join(filter(None, words))
+
+
+def drawn(seed: int, count: int) -> list[Call]:
+    rng = random.Random(seed)
+    return [_one(rng) for _ in range(count)]
+
+
+def _one(rng: random.Random) -> Call:
+    dtype = rng.choice(list(DTYPES))
+    kind = rng.choices(("scan", "reduce", "recurrence"), (7, 1, 2))[0]
+    if kind == "recurrence":
+        dtype = rng.choice(("f4", "f8", "bf16", "f2", "c8"))
+    shape, axis = _shape(rng, int(2 ** rng.uniform(24, 29)) // NAMES[dtype].itemsize)
+    forms: dict[str, Any] = {
+        name: True for name in ("exclusive", "reverse") if rng.random() < 0.15 and kind == "scan"
+    }
+    if rng.random() < 0.12 and kind == "scan":
+        forms["initial"] = dtype == "?" or 1
+    if rng.random() < 0.25 and prod(shape) // shape[axis] >= SLOW_ROWS:
+        forms["order"] = "sequential"
+    op, lies = "affine", rng.choice(("full", "full", "steps", "channels", "one"))
+    segments = ""
+    if kind != "recurrence":
+        op = rng.choice([o for o in OPERATORS[DTYPES[dtype]] if o != "last" or "exclusive" not in forms])
+        lies = rng.choice(("plain",) * 6 + ("transposed", "stepped", "cut", "broadcast"))
+        segments = rng.choice(("",) * 6 + ("flags", "keys", "lengths", "offsets")) if kind == "scan" else ""
+    return Call(kind, op, dtype, shape, axis, lies, segments, tuple(forms.items()))
+
+
+def _shape(rng: random.Random, items: int) -> tuple[tuple[int, ...], int]:
+    """A shape of about so many items, and the axis: one row, rows, columns, an axis between two others, or four dimensions."""
+
+    def side(most: int) -> int:
+        return int(2 ** rng.uniform(1, most))
+
+    form = rng.choice(("row", "rows", "rows", "columns", "columns", "between", "between", "four"))
+    if form == "row":
+        return (items + rng.randrange(7),), 0
+    if form in ("rows", "columns"):
+        n = side(17)
+        other = max(1, items // n)
+        return ((other, n), 1) if form == "rows" else ((other, n), 0)
+    if form == "between":
+        a, b = side(11), side(11)
+        return (a, max(2, items // (a * b)), b), 1
+    a, b, c = side(6), side(6), side(8)
+    return (a, b, max(2, items // (a * b * c)), c), rng.choice((1, 2, 3))
+
+
+def ready(call: Call) -> tuple[Callable[[], Any], Callable[[], Any], int]:
+    """The call, the same on plain arrays, and the bytes that it must move."""
+    torch.manual_seed(1)
+    forms = dict(call.forms)
+    if call.kind == "recurrence":
+        x = _items(call.dtype, call.shape)
+        a = (
+            _items(call.dtype, _multiplier(call)).abs().clamp(max=0.9)
+            if call.dtype != "c8"
+            else _items("c8", _multiplier(call)) / 4
+        )
+        full = a.expand(call.shape).contiguous() if a.ndim else a
+        return (
+            lambda: up.linear_recurrence(a, x, axis=call.axis, **forms),
+            lambda: up.linear_recurrence(full, x, axis=call.axis, **forms),
+            a.nbytes + 2 * x.nbytes,
+        )
+    x, moved = _laid(call)
+    told, plain = _segments(call)
+    moved += 0 if told is None else told.values.nbytes
+    if call.kind == "reduce":
+        rows = prod(call.shape) // call.shape[call.axis]
+        return (
+            lambda: up.reduce(x, call.op, axis=call.axis, **forms),
+            lambda: up.reduce(x.contiguous(), call.op, axis=call.axis, **forms),
+            moved + rows * x.itemsize,
+        )
+    return (
+        lambda: up.scan(x, call.op, axis=call.axis, segments=told, **forms),
+        lambda: up.scan(x.contiguous(), call.op, axis=call.axis, segments=plain, **forms),
+        moved + prod(call.shape) * x.itemsize,
+    )
+
+
+def _items(dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
+    kind, made = DTYPES[dtype], NAMES[dtype]
+    if kind == "?":
+        return torch.rand(shape, device="cuda") < 0.5
+    if kind == "i":
+        return torch.randint(0, 4, shape, dtype=made, device="cuda")
+    return torch.randn(
+        shape, device="cuda", dtype=made if kind == "c" or dtype == "f8" else torch.float32
+    ).to(made)
+
+
+def _multiplier(call: Call) -> tuple[int, ...]:
+    moves = {"full": lambda d: True, "steps": lambda d: d <= call.axis, "channels": lambda d: d > call.axis}
+    if call.lies == "one":
+        return ()
+    return tuple(n if moves[call.lies](d) else 1 for d, n in enumerate(call.shape))
+
+
+def _laid(call: Call) -> tuple[torch.Tensor, int]:
+    """The items, and how many bytes must be read: those between them, too, where every second one is taken."""
+    *rest, last = call.shape
+    if call.lies == "transposed":
+        x = _items(call.dtype, (last, *rest[1:], rest[0]) if rest else call.shape)
+        return x.transpose(0, -1), x.nbytes
+    if call.lies == "stepped":
+        x = _items(call.dtype, (*rest, 2 * last))
+        return x[..., ::2], x.nbytes
+    if call.lies == "cut":
+        x = _items(call.dtype, (*rest, last + 1))[..., 1:]
+        return x, x.nbytes
+    if call.lies == "broadcast" and rest:
+        x = _items(call.dtype, (1, *call.shape[1:]))
+        return x.expand(call.shape), x.nbytes
+    x = _items(call.dtype, call.shape)
+    return x, x.nbytes
+
+
+def _segments(call: Call) -> tuple[Any, Any]:
+    """Segments of some hundred items, for all rows, as they are spelt and as flags."""
+    n = call.shape[call.axis]
+    if not call.segments:
+        return None, None
+    flags = torch.rand(n, device="cuda") < 0.01
+    flags[0] = True
+    offsets = torch.cat([flags.nonzero()[:, 0], torch.tensor([n], device="cuda")])
+    spelt = {
+        "flags": lambda: up.segments.flags(flags), "keys": lambda: up.segments.keys(flags.cumsum(0).to(torch.int32)),
+        "lengths": lambda: up.segments.lengths(offsets.diff()), "offsets": lambda: up.segments.offsets(offsets),
+    }  # fmt: skip
+    return spelt[call.segments](), up.segments.flags(flags)
+
+
+def measured(call: Call) -> dict[str, Any]:
+    """A row: a fraction of a copy, or what was wrong."""
+    row: dict[str, Any] = {"call": str(call)}
+    try:
+        run, plainly, moved = ready(call)
+        if not torch.equal(run().nan_to_num(), plainly().nan_to_num()):
+            return row | {"wrong": "other bits than those of plain arrays"}
+        ms = timed(run, 5)
+        whole = max(moved >> 20 << 20, 1 << 20)
+        return row | {"fraction": copied(whole) / whole * moved / ms, "us": 1e3 * ms, "mb": moved / 1e6}
+    except Exception as error:
+        return row | {"wrong": f"{type(error).__name__}: {error}"[:300]}
+
+
+def text(device: str, seed: int, rows: list[dict[str, Any]]) -> str:
+    wrong = [row for row in rows if "wrong" in row]
+    right = sorted((row for row in rows if "fraction" in row), key=lambda row: row["fraction"])
+    lines = [
+        f"{device}: {len(rows)} random calls of seed {seed}, {len(wrong)} wrong. Fractions of a device copy:"
+    ]
+    lines += [f"wrong: {row['call']}: {row['wrong']}" for row in wrong]
+    tenths = statistics.quantiles([row["fraction"] for row in right], n=10)
+    lines += [", ".join(f"{10 * (k + 1)} % below {q:.2f}" for k, q in enumerate(tenths)), ""]
+    lines += [
+        f"{row['fraction']:6.3f} {row['us']:9.1f} us {row['mb']:7.1f} MB  {row['call']}" for row in right
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(folder: Path, seed: int = 1, count: int = 200) -> None:
+    jobs = [
+        subprocess.Popen([sys.executable, __file__, "once", f"{i}/{PROCESSES}", str(seed), str(count)])
+        for i in range(PROCESSES)
+    ]
+    for job in jobs:
+        job.wait()
+    rows = []
+    for call in drawn(seed, count):
+        rows.append(measured(call))
+        torch.cuda.empty_cache()
+    device = torch.cuda.get_device_name()
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"sweep-{device.lower().replace(' ', '-')}"
+    (folder / f"{name}.json").write_text(json.dumps({"device": device, "seed": seed, "rows": rows}, indent=1))
+    (folder / f"{name}.txt").write_text(text(device, seed, rows))
+    print(text(device, seed, rows), flush=True)
+
+
+def once(part: int, parts: int, seed: int, count: int) -> None:
+    for call in drawn(seed, count)[part::parts]:
+        try:
+            run, plainly, _ = ready(call)
+            run(), plainly()
+            torch.cuda.synchronize()
+        except Exception as error:
+            print(call, type(error).__name__, flush=True)
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "once":
+        once(*map(int, [*sys.argv[2].split("/"), *sys.argv[3:]]))
+    else:
+        main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
