@@ -511,6 +511,10 @@ class _Translation:
         state = {"all": State.VOTE_ALL, "any": State.VOTE_ANY, "ballot": State.BALLOT}[mods[1]]
         self._meeting(state, brought, ops[0], 1 if state != State.BALLOT else 32)
 
+    def _activemask(self, mods: list[str], ops: list[str]) -> None:
+        # CUDA promises of no other lane that it is beside this one.
+        self.put(ops[0], self.w.let(f"shl i32 1, {self.get('%laneid', 32)}"), 32)
+
     def _match(self, mods: list[str], ops: list[str]) -> None:
         if mods[0] != "any":
             raise Unknown("match.all")

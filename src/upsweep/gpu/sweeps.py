@@ -14,6 +14,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from upsweep.dtypes import narrow
 from upsweep.gpu import columns, functions, lines
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import are_behind, costly, held, moved_together, packing, words, words_read
@@ -112,7 +113,8 @@ class Tiles(Choice):
         return not plan.reverse and self.shape.items in (8, 16, 32) and turned_alike
 
     def room(self, plan: Plan) -> Room:
-        apart, tight = results_apart(plan, self.layout), len(plan.accumulators) > 3
+        narrow_bytes = plan.loads[0].itemsize == 1 and narrow(plan.loads[0]) is not None
+        apart, tight = results_apart(plan, self.layout), len(plan.accumulators) > 3 or narrow_bytes
         return room_of(plan, self.layout, self.shape.lanes * self.shape.items, apart, tight, self.bits)
 
     def mode(self, plan: Plan, x: Lane, read: bool) -> str:

@@ -15,9 +15,10 @@ constexpr bool KEPT = KEEPS && !REDUCE;  // one tile of a reduction is looked at
 // Lanes are swept by all lanes of their warp, though few have something to combine. Where an operation costs more than shared memory,
 // groups of GROUP lanes hand their sums to the warp that publishes, each of whose lanes sweeps RUN of them, and which hands back the
 // prefixes of the groups.
-constexpr bool GATHERS = !REDUCE && !SEGMENTED && !PACKED && PARTS > 1 && (COSTLY || COMPONENTS > 2);
-constexpr int ROOMY = 4, GROUP = GATHERS ? max_of(PARTS / ROOMY, 1) : 32, RUN = GATHERS ? PARTS / GROUP : 1;
-constexpr int SUMS = PARTS * 32 / GROUP;
+constexpr bool NARROW = INPUTS == 1 && is_narrow<typename Input<0>::Load>;
+constexpr bool GATHERS = !REDUCE && !SEGMENTED && !PACKED && PARTS > 1 && (COSTLY || COMPONENTS > 2 || NARROW);
+constexpr int ROOMY = NARROW ? 16 : COSTLY ? 8 : 4, GROUP = GATHERS ? max_of(PARTS / ROOMY, 1) : 32, RUN = GATHERS ? PARTS / GROUP : 1;
+constexpr int SUMS = PARTS * 32 / GROUP, SPANS = GATHERS ? 1 : PARTS;
 constexpr int LEAD = REDUCE ? 0 : 1;             // tiles that are summed before one is written
 
 constexpr int RING = STAGES == 2 ? 4 : 8;
@@ -40,7 +41,7 @@ typedef Sums<sizeof(Element) / alignof(Element) * RUN % 2 == 0 && GATHERS> LaneS
 struct Shared {
   i64 ticket[RING];              // of the tiles in flight, the one asked for, the one just left
   LaneSums sums[2][SUMS / RUN];  // of the strips of a tile and of the next, or of groups of their lanes, and then the prefixes of these
-  Prefix prefixes[2][PARTS + 1]; // of the strips; the last is the prefix of the next tile
+  Prefix prefixes[2][SPANS + 1];  // of the strips, or of the tile; the last is the prefix of the next tile
   Item start[2];
 
   __device__ __forceinline__ Element& sum(int k, int i) { return sums[k & 1][i / RUN].at[i % RUN]; }
@@ -185,8 +186,8 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     if (wanted) {
       Prefix before = {from_lane(both.value, 0), INITIAL || t > 0};
       if constexpr (!GATHERS) down_sweep<PARTS, LOOKING>(before, lane % PARTS, swept, start);
-      if (lane < (GATHERS ? 1 : PARTS)) s.prefixes[k & 1][lane] = before;
-      if (lane == 31) { s.prefixes[k & 1][PARTS] = both; s.start[k & 1] = start; }
+      if (lane < SPANS) s.prefixes[k & 1][lane] = before;
+      if (lane == 31) { s.prefixes[k & 1][SPANS] = both; s.start[k & 1] = start; }
     }
     if constexpr (GATHERS) arrive<SPREAD, 2>(k);
     else if (wanted) arrive<PREFIXES, WARPS + 1>(k);
@@ -297,7 +298,7 @@ struct Worker {
       if (EXCLUSIVE || SEGMENTED) start = s.start[k & 1];
       down_sweep<GROUP, SWEEPING>(before, lane % GROUP, sums, start);
       Item next = from_next(before.value);
-      if (lane == 31) next = GATHERS && part(i) + 1 < PARTS ? s.sum(k, group(i) + 1).value : s.prefixes[k & 1][part(i) + 1].value;
+      if (lane == 31) next = GATHERS && part(i) + 1 < PARTS ? s.sum(k, group(i) + 1).value : s.prefixes[k & 1][GATHERS ? 1 : part(i) + 1].value;
       results(x, heads, swept, before, next, start);
       if constexpr (REDUCE) store_reduction<32>(p, row, j + lane * ITEMS, x);
       else {
