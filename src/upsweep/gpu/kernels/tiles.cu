@@ -54,7 +54,8 @@ struct Shared {
 //   NEARLY    a warp is about to store, and will soon have room for another tile
 //   TICKETS   the ticket of that tile is there, and the sums may be overwritten
 //   SPREAD    where lanes are gathered: the prefix of the tile is there, for the warp that publishes
-enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9, SPREAD = 11 };
+//   OWN       the same: the sum of the tile is there, for the warp that looks back
+enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9, SPREAD = 11, OWN_SUM = 13 };
 constexpr int TICKETED = WARPS + (GATHERS ? 1 : 2);  // the warps that meet for tickets
 template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
   __syncwarp();  // a warp arrives as one, with all that its lanes have written
@@ -102,8 +103,10 @@ __device__ __forceinline__ void publish_gathered(const Params& p, Shared& s, int
     await<PUBLISH, WARPS + 1>(k);
     i64 ticket = s.ticket[k % RING];
     Element sum = {};
-    if (ticket < p.tickets) sum = gather(s, k, lane);
-    arrive<LOOK_BACK, 2>(k);
+    if (ticket < p.tickets) {
+      sum = gather(s, k, lane);
+      arrive<OWN_SUM, 2>(k);
+    }
     if (ticket < p.tickets && !CARRY && p.tiles > 1) {
       auto [row, t] = place_of(p, ticket);
       publish({p, row, epoch}, t, sum, lane);
@@ -161,18 +164,19 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
   };
   for (int k = 0;; k++) {
     if (REDUCE) ask(k);  // nobody waits for it while it is on its way
-    await<LOOK_BACK, GATHERS ? 2 : WARPS + 1>(k);
+    await<LOOK_BACK, WARPS + 1>(k);
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     bool wanted = !REDUCE || t + 1 == p.tiles;
     Element swept, sum;
-    if constexpr (GATHERS) sum = s.sum(k, SUMS - 1);
-    else { swept = up_sweep<PARTS, LOOKING>(s.sum(k, lane % PARTS), lane); sum = from_lane(swept, 31); }
+    if constexpr (!GATHERS) { swept = up_sweep<PARTS, LOOKING>(s.sum(k, lane % PARTS), lane); sum = from_lane(swept, 31); }
+    auto own = [&] { if constexpr (GATHERS) { await<OWN_SUM, 2>(k); sum = s.sum(k, SUMS - 1); } };
     Item start = {};
     Prefix both;  // of this tile, and in the upper half of the lanes of the next
     if (wanted && (INITIAL || EXCLUSIVE || CARRY)) start = start_of(p, row);
     if constexpr (CARRY) {
+      own();
       carry.fold_all(t, both, start);
       carry.push(t, sum);
       Prefix next = both;
@@ -180,8 +184,8 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       if (lane >= 16) both = next;
     } else if (wanted) {
       both = {start, INITIAL};
-      if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold(both, above);
-      else if (lane >= 16) fold(both, sum, start);
+      if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold(both, above, own);
+      else { own(); if (lane >= 16) fold(both, sum, start); }
     }
     if (wanted) {
       Prefix before = {from_lane(both.value, 0), INITIAL || t > 0};
@@ -313,7 +317,7 @@ struct Worker {
   __device__ __forceinline__ void hand_over(int k) const {
     sum(k);
     arrive<PUBLISH, WARPS + 1>(k);
-    if (!GATHERS) arrive<LOOK_BACK, WARPS + 1>(k);
+    arrive<LOOK_BACK, WARPS + 1>(k);
   }
 
   __device__ __forceinline__ void run() const {
