@@ -63,7 +63,7 @@ class Kernel(NamedTuple):
 
 _SPECIAL = {"%tid.x": Word.THREAD, "%ctaid.x": Word.BLOCK, "%ntid.x": Word.THREADS, "%nctaid.x": Word.BLOCKS}
 _NOTHING = ("membar", "fence", "prefetch", "prefetchu", "cp.async.bulk.prefetch", "cp.async.commit_group",
-            "cp.async.wait_group", "cp.async.wait_all", "applypriority", "discard", "griddepcontrol")  # fmt: skip
+            "cp.async.wait_group", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group", "cp.async.wait_all", "applypriority", "discard", "griddepcontrol")  # fmt: skip
 _ATOMS = {"add": "add", "or": "or", "and": "and", "xor": "xor", "exch": "xchg", "min": "min", "max": "max"}
 _BARRIER = """
 define void @arrive(ptr %at) {
@@ -438,6 +438,10 @@ class _Translation:
     def _cp(self, mods: list[str], ops: list[str]) -> None:
         if mods[:2] == ["async", "mbarrier"]:
             self.w.say(f"call void @arrive(ptr {self.address(ops[0], 'shared')})")
+            return
+        if mods[:2] == ["async", "bulk"]:
+            to, source = self.address(ops[0], "global"), self.address(ops[1], "shared")
+            self.w.say(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {self.get(ops[2], 64)}, i1 false)")
             return
         if mods[0] != "async" or mods[1] not in ("ca", "cg"):
             raise Unknown("cp." + ".".join(mods))

@@ -218,6 +218,10 @@ struct Worker {
   }
 
   __device__ __forceinline__ void load(int k) const {
+    if constexpr (AT_ONE_GO) {
+      wait_stores();
+      __syncwarp();  // the copies of all lanes are taken
+    }
     i64 ticket = s.ticket[k % RING];
     if (ticket < p.tickets) {
       auto [row, t] = place_of(p, ticket);
@@ -307,9 +311,10 @@ struct Worker {
       if constexpr (REDUCE) store_reduction<32>(p, row, j + lane * ITEMS, x);
       else {
         region(k, i).write(p, row, j, x);
-        __syncwarp();  // all lanes have written theirs
+        if constexpr (!AT_ONE_GO) __syncwarp();  // all lanes have written theirs
         if (PATIENT && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
-        region(k, i).store(p, row, j);
+        if constexpr (AT_ONE_GO) region(k, i).store_at_one_go(p, row, j);
+        else region(k, i).store(p, row, j);
       }
     }
   }
