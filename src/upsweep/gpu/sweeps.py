@@ -102,7 +102,7 @@ class Tiles(Choice):
 
     @property
     def threads(self) -> int:
-        return 32 * (self.shape.warps + 2)
+        return 32 * (self.shape.warps + self.shape.serving)
 
     def shared_bytes(self, plan: Plan) -> int:
         own = rounded_up(self.room(plan).own, 128) * self.shape.warps

@@ -43,9 +43,13 @@ struct Shared {
   LaneSums sums[2][SUMS / RUN];  // of the strips of a tile and of the next, or of groups of their lanes, and then the prefixes of these
   Prefix prefixes[2][SPANS + 1];  // of the strips, or of the tile; the last is the prefix of the next tile
   Item start[2];
+  Prefix above[2];               // of the groups of the tiles
 
   __device__ __forceinline__ Element& sum(int k, int i) { return sums[k & 1][i / RUN].at[i % RUN]; }
 };
+
+// A warp of its own folds the sums of groups of tiles, before the sum of the tile itself is there.
+constexpr bool ABOVE = GATHERS && !CARRY && THREADS / 32 > WARPS + 2;
 
 // Named barriers, each in two kinds, for even and odd tiles, so that whoever arrives may run ahead of whoever waits.
 //   PUBLISH   the sums of a tile are in shared memory, or there is no such tile: for the warp that publishes
@@ -54,8 +58,11 @@ struct Shared {
 //   NEARLY    a warp is about to store, and will soon have room for another tile
 //   TICKETS   the ticket of that tile is there, and the sums may be overwritten
 //   SPREAD    where lanes are gathered: the prefix of the tile is there, for the warp that publishes
-//   OWN       the same: the sum of the tile is there, for the warp that looks back
-enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9, SPREAD = 11, OWN_SUM = 13 };
+//   OWN_SUM   the same: the sum of the tile is there, for the warp that looks back
+//   DRAWN      where a warp looks above: the ticket is there, for that warp
+//   GROUPS    the same: the prefix of the tile's group is there, for the warp that looks back
+enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9, SPREAD = 11, OWN_SUM = 13, GROUPS = LOOK_BACK, DRAWN = NEARLY };
+static_assert(!ABOVE || !PATIENT, "barriers have two meanings");
 constexpr int TICKETED = WARPS + (GATHERS ? 1 : 2);  // the warps that meet for tickets
 template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
   __syncwarp();  // a warp arrives as one, with all that its lanes have written
@@ -154,6 +161,25 @@ __device__ __forceinline__ void fetch_ahead(const Params& p, i64 ticket, int lan
   Strip::fetch_items(p, at.row, j, (int)min(p.n - j, (i64)TILE), lane);
 }
 
+// The warp that looks above.
+__device__ __forceinline__ void look_above(const Params& p, Shared& s, int lane) {
+  u32 epoch = p.control[2];
+  Above above;
+  for (int k = 0;; k++) {
+    if (k >= STAGES) await<DRAWN, 2>(k);
+    i64 ticket = s.ticket[k % RING];
+    if (ticket >= p.tickets) break;
+    auto [row, t] = place_of(p, ticket);
+    Item start = {};
+    Element sum = {};
+    if (INITIAL || EXCLUSIVE) start = start_of(p, row);
+    Prefix before = {start, INITIAL};
+    if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold_above(before, above);
+    if (lane == 0) s.above[k & 1] = before;
+    arrive<GROUPS, 2>(k);
+  }
+}
+
 // The warp that looks back and takes tickets.
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
@@ -164,7 +190,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
   };
   for (int k = 0;; k++) {
     if (REDUCE) ask(k);  // nobody waits for it while it is on its way
-    await<LOOK_BACK, WARPS + 1>(k);
+    if (!ABOVE) await<LOOK_BACK, WARPS + 1>(k);
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
@@ -182,6 +208,11 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       Prefix next = both;
       if (!EXCLUSIVE) carry.fold_all(t + 1, next, start);
       if (lane >= 16) both = next;
+    } else if constexpr (ABOVE) {
+      auto groups = [&] { await<GROUPS, 2>(k); return s.above[k & 1]; };
+      both = {start, INITIAL};
+      if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold_near(both, own, groups);
+      else { groups(); own(); if (lane >= 16) fold(both, sum, start); }
     } else if (wanted) {
       both = {start, INITIAL};
       if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold(both, above, own);
@@ -198,6 +229,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     if (PATIENT) await<NEARLY, WARPS + 1>(k);
     if (!REDUCE) ask(k);
     arrive<TICKETS, TICKETED>(k);
+    if (ABOVE) arrive<DRAWN, 2>(k + STAGES);
     if (AHEAD) fetch_ahead(p, __shfl_sync(FULL, s.ticket[(k + STAGES) % RING], 0), lane);
   }
   if (lane == 0) leave(p, epoch);
@@ -322,7 +354,7 @@ struct Worker {
   __device__ __forceinline__ void hand_over(int k) const {
     sum(k);
     arrive<PUBLISH, WARPS + 1>(k);
-    arrive<LOOK_BACK, WARPS + 1>(k);
+    if (!ABOVE) arrive<LOOK_BACK, WARPS + 1>(k);
   }
 
   __device__ __forceinline__ void run() const {
@@ -358,5 +390,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_tiles(cons
   if (warp < WARPS) Worker{p, s, memory, warp, lane}.run();
   else if (warp == WARPS && GATHERS) publish_gathered(p, s, lane);
   else if (warp == WARPS) publish_tiles(p, s, lane);
-  else look_back_tiles(p, s, lane);
+  else if (warp == WARPS + 1) look_back_tiles(p, s, lane);
+  else if (ABOVE) look_above(p, s, lane);
 }

@@ -27,6 +27,8 @@ class Shape:
     """Whether the warps of a block hold a row together."""
     small: bool = False
     """Whether the machine is not full."""
+    serving: int = 2
+    """Warps of a block that serve the others, where some do."""
     cluster: int = 1
     """Blocks that hold a row, or a part of it, together."""
     loose: bool = False

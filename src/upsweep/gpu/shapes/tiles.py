@@ -109,4 +109,7 @@ def for_tiles(
     if carry:
         warps, strips = tile(half)
     blocks = 1 if long else 3 if thin and warps < WARPS else 2 if heavy else max(1, BLOCKS[warps] - segmented)
-    return Shape(items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2, small=small)
+    serving = 3 if heavy and parts > 2 and words >= 8 and not carry else 2
+    return Shape(
+        items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2, small=small, serving=serving
+    )
