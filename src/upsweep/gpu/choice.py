@@ -155,6 +155,8 @@ class Choice:
             "CLUSTER": shape.cluster,
             "STRIPS": shape.strips,
             "STAGES": shape.stages,
+            "GROUP": shape.group,
+            "SERVING": shape.serving,
             "NODE_WORDS": node_words(plan),
             "SHARED_BYTES": self.shared_bytes(plan),
             "BYTEWISE": packed(plan, layout),

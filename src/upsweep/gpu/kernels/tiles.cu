@@ -14,11 +14,10 @@ constexpr bool KEPT = KEEPS && !REDUCE;  // one tile of a reduction is looked at
 
 // Lanes are swept by all lanes of their warp, though few have something to combine. Where an operation costs more than shared memory,
 // groups of GROUP lanes hand their sums to the warp that publishes, each of whose lanes sweeps RUN of them, and which hands back the
-// prefixes of the groups.
-constexpr bool NARROW = INPUTS == 1 && is_narrow<typename Input<0>::Load>;
-constexpr bool GATHERS = !REDUCE && !SEGMENTED && !PACKED && PARTS > 1 && (COSTLY || COMPONENTS > 2 || NARROW);
-constexpr int ROOMY = NARROW ? 16 : COSTLY ? 8 : 4, GROUP = GATHERS ? max_of(PARTS / ROOMY, 1) : 32, RUN = GATHERS ? PARTS / GROUP : 1;
-constexpr int SUMS = PARTS * 32 / GROUP, SPANS = GATHERS ? 1 : PARTS;
+// prefixes of the groups. ABOVE: a warp of its own folds the sums of groups of tiles, before the sum of the tile itself is there.
+constexpr bool GATHERS = GROUP < 32, ABOVE = SERVING > 2 && !REDUCE && !CARRY && !GATHERS, SWEPT = ABOVE;
+constexpr int SUMS = PARTS * 32 / GROUP, RUN = GATHERS ? SUMS / 32 : 1, SPANS = GATHERS ? 1 : PARTS;
+static_assert(!GATHERS || (!REDUCE && !SEGMENTED && !PACKED), "lanes are gathered otherwise");
 constexpr int LEAD = REDUCE ? 0 : 1;             // tiles that are summed before one is written
 
 constexpr int RING = STAGES == 2 ? 4 : 8;
@@ -48,9 +47,6 @@ struct Shared {
   __device__ __forceinline__ Element& sum(int k, int i) { return sums[k & 1][i / RUN].at[i % RUN]; }
 };
 
-// A warp of its own folds the sums of groups of tiles, before the sum of the tile itself is there.
-constexpr bool ABOVE = GATHERS && !CARRY && THREADS / 32 > WARPS + 2;
-
 // Named barriers, each in two kinds, for even and odd tiles, so that whoever arrives may run ahead of whoever waits.
 //   PUBLISH   the sums of a tile are in shared memory, or there is no such tile: for the warp that publishes
 //   LOOK_BACK the same, for the warp that looks back: it must never hold up the other, or blocks wait in a chain
@@ -61,7 +57,7 @@ constexpr bool ABOVE = GATHERS && !CARRY && THREADS / 32 > WARPS + 2;
 //   OWN_SUM   the same: the sum of the tile is there, for the warp that looks back
 //   DRAWN      where a warp looks above: the ticket is there, for that warp
 //   GROUPS    the same: the prefix of the tile's group is there, for the warp that looks back
-enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9, SPREAD = 11, OWN_SUM = 13, GROUPS = LOOK_BACK, DRAWN = NEARLY };
+enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9, SPREAD = 11, OWN_SUM = 13, GROUPS = SPREAD, DRAWN = NEARLY };
 static_assert(!ABOVE || !PATIENT, "barriers have two meanings");
 constexpr int TICKETED = WARPS + (GATHERS ? 1 : 2);  // the warps that meet for tickets
 template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
@@ -73,6 +69,8 @@ template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
   asm volatile("bar.sync %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
 }
 
+constexpr How SPREADING = NODE == 1 && !COSTLY ? INLINE : ROLLED;
+
 // A tile's block sums, in place of the sums of its groups of lanes; the last is that of the tile, which lane 31 gets.
 __device__ __forceinline__ Element gather(Shared& s, int k, int lane) {
   Element (&own)[RUN] = s.sums[k & 1][lane].at;
@@ -81,7 +79,7 @@ __device__ __forceinline__ Element gather(Shared& s, int k, int lane) {
   for (int i = 0; i < RUN; i++) x[i] = own[i].value;
   u32 heads = 0;
   up_sweep(x, heads);
-  Element e = up_sweep<32, ROLLED>(element(x[RUN - 1], false), lane);
+  Element e = up_sweep<32, SPREADING>(element(x[RUN - 1], false), lane);
   x[RUN - 1] = e.value;
 #pragma unroll
   for (int i = 0; i < RUN; i++) own[i].value = x[i];
@@ -95,7 +93,7 @@ __device__ __forceinline__ void spread(Shared& s, int k, int lane) {
 #pragma unroll
   for (int i = 0; i < RUN; i++) x[i] = own[i].value;
   Prefix before = s.prefixes[k & 1][0];
-  down_sweep<32, ROLLED>(before, lane, element(x[RUN - 1], false), start);
+  down_sweep<32, SPREADING>(before, lane, element(x[RUN - 1], false), start);
   down_sweep(x, 0, before, start);
   own[0].value = before.value;
 #pragma unroll
@@ -136,6 +134,10 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int la
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     Element sum = up_sweep<PARTS, LOOKING>(s.sum(k, lane % PARTS), lane);
+    if constexpr (SWEPT) {
+      if (lane < PARTS) s.sum(k, lane) = sum;
+      arrive<OWN_SUM, 2>(k);
+    }
     arrive<TICKETS, WARPS + 2>(k);
     if (!CARRY && p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
   }
@@ -152,7 +154,7 @@ __device__ __forceinline__ i64 next_ticket(const Params& p, i64 last) {
 // A tile that comes late keeps all tiles after it waiting: so whoever takes a ticket asks the second-level cache for the tile
 // of a later one. It brought a sum of f4 from .89 to .92 of a copy, of f8 from .87 to .92. To ask for eight components takes the warp
 // that looks back too long: eight of f4 .57 of a copy with it, .59 without; six and four of f8 .75 with it, .70 without (H200).
-constexpr bool AHEAD = COMPONENTS < 8;
+constexpr bool AHEAD = COMPONENTS < 8 && !ABOVE, FETCHES = true;
 __device__ __forceinline__ void fetch_ahead(const Params& p, i64 ticket, int lane) {
   ticket += p.ahead;
   if (ticket >= p.tickets) return;
@@ -169,6 +171,7 @@ __device__ __forceinline__ void look_above(const Params& p, Shared& s, int lane)
     if (k >= STAGES) await<DRAWN, 2>(k);
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
+    if (FETCHES) fetch_ahead(p, ticket, lane);
     auto [row, t] = place_of(p, ticket);
     Item start = {};
     Element sum = {};
@@ -190,14 +193,17 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
   };
   for (int k = 0;; k++) {
     if (REDUCE) ask(k);  // nobody waits for it while it is on its way
-    if (!ABOVE) await<LOOK_BACK, WARPS + 1>(k);
+    if (!SWEPT) await<LOOK_BACK, WARPS + 1>(k);
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     bool wanted = !REDUCE || t + 1 == p.tiles;
     Element swept, sum;
-    if constexpr (!GATHERS) { swept = up_sweep<PARTS, LOOKING>(s.sum(k, lane % PARTS), lane); sum = from_lane(swept, 31); }
-    auto own = [&] { if constexpr (GATHERS) { await<OWN_SUM, 2>(k); sum = s.sum(k, SUMS - 1); } };
+    if constexpr (!GATHERS && !SWEPT) { swept = up_sweep<PARTS, LOOKING>(s.sum(k, lane % PARTS), lane); sum = from_lane(swept, 31); }
+    auto own = [&] {
+      if constexpr (GATHERS || SWEPT) { await<OWN_SUM, 2>(k); sum = s.sum(k, SUMS - 1); }
+      if constexpr (SWEPT) swept = s.sum(k, lane % PARTS);
+    };
     Item start = {};
     Prefix both;  // of this tile, and in the upper half of the lanes of the next
     if (wanted && (INITIAL || EXCLUSIVE || CARRY)) start = start_of(p, row);
@@ -354,7 +360,7 @@ struct Worker {
   __device__ __forceinline__ void hand_over(int k) const {
     sum(k);
     arrive<PUBLISH, WARPS + 1>(k);
-    if (!ABOVE) arrive<LOOK_BACK, WARPS + 1>(k);
+    if (!SWEPT) arrive<LOOK_BACK, WARPS + 1>(k);
   }
 
   __device__ __forceinline__ void run() const {

@@ -29,6 +29,8 @@ class Shape:
     """Whether the machine is not full."""
     serving: int = 2
     """Warps of a block that serve the others, where some do."""
+    group: int = 32
+    """Lanes whose sum is handed to a serving warp."""
     cluster: int = 1
     """Blocks that hold a row, or a part of it, together."""
     loose: bool = False

@@ -50,6 +50,14 @@ AHEAD = 4 << 20
 16 MiB drive each other out of it, .70 of a copy (H200)."""
 
 
+GATHERED = {"narrow": 16, "costly": 8, "several": 4}
+"""Sums of groups of lanes that a lane of the warp that publishes sweeps, where an operation costs more than shared memory. The
+lanes of a warp are swept by all of them, of which few have something to combine. MEASURED"""
+
+ABOVE = 8
+"""Words of an item of several components from which a warp of its own folds the sums of groups of tiles. MEASURED"""
+
+
 def for_tiles(
     n: int,
     rows: int,
@@ -62,10 +70,11 @@ def for_tiles(
     halved: bool,
     packed: bool,
     again: bool,
+    gathered: int,
     shared: int,
 ) -> Shape:
     """`parts` are an item's components, `size` its bytes, `staged` those in shared memory, fewer where results have a
-    place of their own, `shared` all that there is. Half the items keep the code of costly operators short, logaddexp of f4 .58 of
+    place of their own, `gathered` one of GATHERED or 0, `shared` all that there is. Half the items keep the code of costly operators short, logaddexp of f4 .58 of
     a copy instead of .56, and words that are turned in registers: f4 from x[1:] .91 to .95 instead of .78 (H200)."""
     heavy = words > 4 or (words == 3 and size >= 12)
     small = n * rows * size <= SMALL
@@ -94,7 +103,8 @@ def for_tiles(
         whole, half = whole // 2, half // 2
 
     def tile(room: int) -> tuple[int, int]:
-        room = min(room + segmented * STAGE // 4, (shared - 4096) // 2)
+        sums = 2 * 32 * (4 * words * gathered + 8)
+        room = min(room + segmented * STAGE // 4, (shared - 4096 - sums) // 2)
         warps = min(FEW if few else WARPS, max(1, power_of_two(-(-n // (32 * items))) >> thin))
         while warps > 1 and warps * 32 * items * staged > room:
             warps //= 2
@@ -109,7 +119,16 @@ def for_tiles(
     if carry:
         warps, strips = tile(half)
     blocks = 1 if long else 3 if thin and warps < WARPS else 2 if heavy else max(1, BLOCKS[warps] - segmented)
-    serving = 3 if heavy and parts > 2 and words >= 8 and not carry else 2
+    above = heavy and parts > 2 and words >= ABOVE and not carry and not segmented
+    group = max(1, warps * strips // gathered) if gathered and warps * strips > 1 else 32
     return Shape(
-        items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2, small=small, serving=serving
+        items,
+        warps,
+        blocks,
+        strips=strips,
+        carry=carry,
+        stages=3 if carry else 2,
+        small=small,
+        group=group,
+        serving=3 if above and group == 32 else 2,
     )
