@@ -63,7 +63,7 @@ class Kernel(NamedTuple):
 
 _SPECIAL = {"%tid.x": Word.THREAD, "%ctaid.x": Word.BLOCK, "%ntid.x": Word.THREADS, "%nctaid.x": Word.BLOCKS}
 _NOTHING = ("membar", "fence", "prefetch", "prefetchu", "cp.async.bulk.prefetch", "cp.async.commit_group",
-            "cp.async.wait_group", "cp.async.bulk.commit_group", "cp.async.bulk.wait_group", "cp.async.wait_all", "applypriority", "discard", "griddepcontrol")  # fmt: skip
+            "cp.async.wait_group", "cp.async.wait_all", "applypriority", "discard", "griddepcontrol")  # fmt: skip
 _ATOMS = {"add": "add", "or": "or", "and": "and", "xor": "xor", "exch": "xchg", "min": "min", "max": "max"}
 _BARRIER = """
 define void @arrive(ptr %at) {
@@ -439,10 +439,6 @@ class _Translation:
         if mods[:2] == ["async", "mbarrier"]:
             self.w.say(f"call void @arrive(ptr {self.address(ops[0], 'shared')})")
             return
-        if mods[:2] == ["async", "bulk"]:
-            to, source = self.address(ops[0], "global"), self.address(ops[1], "shared")
-            self.w.say(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {self.get(ops[2], 64)}, i1 false)")
-            return
         if mods[0] != "async" or mods[1] not in ("ca", "cg"):
             raise Unknown("cp." + ".".join(mods))
         to, source, size = self.address(ops[0], "shared"), self.address(ops[1], "global"), constant(ops[2])
@@ -514,10 +510,6 @@ class _Translation:
         brought = {Word.A: self.w.sized(self.get(ops[1], 1), 1, 64), Word.MASK: self.get(ops[2], 64)}
         state = {"all": State.VOTE_ALL, "any": State.VOTE_ANY, "ballot": State.BALLOT}[mods[1]]
         self._meeting(state, brought, ops[0], 1 if state != State.BALLOT else 32)
-
-    def _activemask(self, mods: list[str], ops: list[str]) -> None:
-        # CUDA promises of no other lane that it is beside this one.
-        self.put(ops[0], self.w.let(f"shl i32 1, {self.get('%laneid', 32)}"), 32)
 
     def _match(self, mods: list[str], ops: list[str]) -> None:
         if mods[0] != "any":

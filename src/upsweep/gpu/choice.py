@@ -156,7 +156,6 @@ class Choice:
             "STRIPS": shape.strips,
             "STAGES": shape.stages,
             "GROUP": shape.group,
-            "SERVING": shape.serving,
             "NODE_WORDS": node_words(plan),
             "SHARED_BYTES": self.shared_bytes(plan),
             "BYTEWISE": packed(plan, layout),

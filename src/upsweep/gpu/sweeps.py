@@ -102,7 +102,7 @@ class Tiles(Choice):
 
     @property
     def threads(self) -> int:
-        return 32 * (self.shape.warps + self.shape.serving)
+        return 32 * (self.shape.warps + 2)
 
     def shared_bytes(self, plan: Plan) -> int:
         own = rounded_up(self.room(plan).own, 128) * self.shape.warps
@@ -178,7 +178,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
         halved,
         packed,
         again,
-        _gathered(plan),
+        _gathered(plan, layout),
         chip.shared,
     )
     return Tiles(shape, layout, chip=chip)
@@ -199,9 +199,15 @@ def _even(x: Lane, items: int) -> bool:
     return abs(x.along) == x.size and lowest.grain(items * x.size) == min(16, items * x.size)
 
 
-def _gathered(plan: Plan) -> int:
-    """The sums of groups of lanes that a lane of a serving warp sweeps, or 0 where a warp's lanes are swept by themselves."""
-    kinds = {"narrow": _narrow_bytes(plan), "costly": costly(plan), "several": len(plan.accumulators) == 4 and node_words(plan) == 4}
+def _gathered(plan: Plan, layout: Layout) -> int:
+    """The sums of groups of lanes that a lane of a serving warp sweeps, or 0 where a warp's lanes are swept by themselves. Floats
+    of eight bits that do not start at 16 bytes would leave no room for a third block."""
+    even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
+    kinds = {
+        "narrow": _narrow_bytes(plan) and even,
+        "costly": costly(plan),
+        "several": len(plan.accumulators) == 4 and node_words(plan) == 4,
+    }
     kind = next((kind for kind, true in kinds.items() if true), None)
     return 0 if plan.reduce or plan.segmented or kind is None else GATHERED[kind]
 

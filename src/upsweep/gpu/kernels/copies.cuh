@@ -22,21 +22,6 @@ template <bool STREAMED = false> __device__ __forceinline__ void store_piece(cha
   else asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
-// Copies by Hopper's copy engine, which needs no warp to wait for the memory: of a multiple of 16 bytes, to a multiple of 16.
-#if __CUDA_ARCH__ >= 900
-constexpr bool COPY_ENGINE = true;
-__device__ __forceinline__ void copy_out(char* to, u32 from, u32 bytes) { asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes) : "memory"); }
-__device__ __forceinline__ void fence_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-__device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wait_stores() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-#else
-constexpr bool COPY_ENGINE = false;
-__device__ __forceinline__ void copy_out(char*, u32, u32) {}
-__device__ __forceinline__ void fence_stores() {}
-__device__ __forceinline__ void commit_stores() {}
-__device__ __forceinline__ void wait_stores() {}
-#endif
-
 // Asks the second-level cache for memory that a block will load soon.
 __device__ __forceinline__ void fetch(const char* from, u32 bytes, int lane) {
 #if __CUDA_ARCH__ >= 900

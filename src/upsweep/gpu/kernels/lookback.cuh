@@ -165,36 +165,6 @@ struct LookBack {
     }
   }
 
-  // The prefix of the group of tile t, by a warp that does nothing else; and from it that of t, by another.
-  __device__ __forceinline__ Element filled(int level) const {
-    int last = max(digit(level) - 1, 0);
-    return await_node<1>(tree.node(level, ((t >> (5 * level)) & ~31ll) + min(lane, last)), digit(level) > 0, {}, tree.epoch);
-  }
-  __device__ __forceinline__ void fold_above(Prefix& p, Above& above) const {
-    if (!simple()) return;
-    if (above.turn != t >> 10 || above.row != tree.row) {
-#pragma unroll 1
-      for (int level = (int)tree.p.levels - 1; level >= 2; level--) fold_level(filled(level), level, p);
-      above = {tree.row, t >> 10, p};
-    }
-    p = above.prefix;
-    if (tree.p.levels > 1) fold_level(filled(1), 1, p);
-  }
-  template <class F, class G> __device__ __forceinline__ void fold_near(Prefix& p, F&& own, G&& groups) const {
-    Read r = {};
-    if (lane < digit(0)) read_node<1>(sibling(0), r);
-    own();
-    if (!simple()) {
-      groups();
-      fold_all(p);
-      return;
-    }
-    Element e = with_own(wait(sibling(0), lane < digit(0), r), 0);
-    e = up_sweep<16, LOOKING>(e, lane, most(0));
-    p = groups();
-    down_sweep<32, LOOKING>(p, digit(mine(), 0), e, start);
-  }
-
   // All levels, whichever groups end with t.
   __device__ __forceinline__ void fold_all(Prefix& p) const {
     Element ended = sum;

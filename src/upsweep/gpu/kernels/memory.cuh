@@ -60,8 +60,7 @@ template <int SIZE, int LANES, class F> __device__ __forceinline__ void each_end
 struct Row { char* base; i64 stride, first, n; };
 
 // FLIP: neighbours touch, but backwards (stride is minus the size), as in a reverse scan.
-// PLAIN: the pieces lie one behind another, as the copy engine takes them.
-template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N, bool PLAIN = false> struct Slab {
+template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab {
   static constexpr int SIZE = sizeof(T), RUN = N * SIZE, BYTES = LANES * RUN;
   static constexpr int PIECES = (BYTES + 15) / 16, SLACK = MODE == SHIFTED ? 1 : 0;
   static constexpr int TURN = turn(N);
@@ -77,7 +76,7 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N, bool PLAIN 
     return {shared, (at * (32 / LANES) + lane / LANES * AREA) / 16, lane % LANES};
   }
 
-  __device__ __forceinline__ char* piece(int c) const { c += piece0; return shared + 16 * (PLAIN ? c : c ^ ((c >> TURN) & 7)); }
+  __device__ __forceinline__ char* piece(int c) const { c += piece0; return shared + 16 * (c ^ ((c >> TURN) & 7)); }
   __device__ __forceinline__ char* item(int byte) const { return piece(byte >> 4) + (byte & 15); }
   __device__ __forceinline__ int place() const { return FLIP ? LANES - 1 - lane : lane; }
 
@@ -177,13 +176,6 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N, bool PLAIN 
 #pragma unroll
       for (int k = 0; k < N; k++) *(T*)item(own + (FLIP ? N - 1 - k : k) * SIZE) = in[k];
     }
-  }
-
-  // A whole slab goes by one copy, which one lane starts.
-  __device__ __forceinline__ void store_at_one_go(const Row& r, i64 j, bool mine) const {
-    char* a = low(r, j);
-    if (a >= window_low(r) && a + BYTES <= window_high(r)) { if (mine) copy_out(a, shared_address(piece(0)), BYTES); }
-    else store<false>(r, j, true);
   }
 
   template <bool STREAMED> __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {

@@ -105,16 +105,6 @@ template <class T, int N> __device__ __forceinline__ void decode_all(const T (&x
 }
 // Whether a byte of the word, without its sign, is at least `least`: then the highest bit of its byte is set.
 __device__ __forceinline__ unsigned at_least(unsigned least, unsigned four) { return (four & 0x7f7f7f7fu) + (128 - least) * 0x01010101u; }
-// Whether all numbers of the runs of this warp that overflow at both ends do so: as the prefixes of a long row do behind some item. A
-// NaN does not.
-template <class T, int N> __device__ __forceinline__ bool overflow(const float (&x)[N]) {
-  const float most_of = as_float(most<T>);
-  if (!__all_sync(__activemask(), fabsf(x[0]) > most_of && fabsf(x[N - 1]) > most_of)) return false;
-  float least = fabsf(x[0]);
-#pragma unroll
-  for (int k = 1; k < N; k++) asm("min.NaN.f32 %0, %0, %1;" : "+f"(least) : "f"(fabsf(x[k])));
-  return least > most_of;
-}
 // A number that overflows, or that is not one, comes as the largest code or above it. Where no item of the run does, nothing is
 // left to do. The code of what overflows is the one after the largest; all are converted one by one where a NaN, which comes as
 // 0x7f, is among them.
@@ -123,19 +113,13 @@ template <class T, int N> __device__ __forceinline__ void encode_all(const float
 #pragma unroll
   for (int i = 0; i < N / 4; i++) {
     four[i] = rounded_four(T{}, x + 4 * i);
-    large |= four[i] ^ (four[i] + (128 - T::largest) * 0x01010101u);
+    large |= at_least(T::largest, four[i]);
   }
   if (large & 0x80808080u) {
-    const bool all = overflow<T>(x);
     unsigned nan = 0;
-    if (!all) {
 #pragma unroll
-      for (int i = 0; i < N / 4; i++) nan |= at_least(0x7f, four[i]);
-    }
-    if (all) {
-#pragma unroll
-      for (int i = 0; i < N / 4; i++) four[i] += 0x01010101u;
-    } else if (nan & 0x80808080u) {
+    for (int i = 0; i < N / 4; i++) nan |= at_least(0x7f, four[i]);
+    if (nan & 0x80808080u) {
 #pragma unroll
       for (int i = 0; i < N / 4; i++) {
         four[i] = 0;

@@ -4,17 +4,13 @@
 #include "dense.cuh"
 #include "params.cuh"
 
-// Items of many components are left to the copy engine when they are whole slabs: a warp that stores them piece by piece waits until
-// the memory has taken them.
-constexpr bool AT_ONE_GO = COPY_ENGINE && COMPONENTS > 2 && OWN == 0;
-
-template <class T, class M, int LANES, int N, bool PLAIN, int HOW = M::mode> struct SlabOf { typedef DenseSlab<T, HOW, LANES, N> type; };
-template <class T, class M, int LANES, int N, bool PLAIN> struct SlabOf<T, M, LANES, N, PLAIN, ALIGNED> { typedef Slab<T, ALIGNED, M::flip, M::grain, LANES, N, PLAIN> type; };
-template <class T, class M, int LANES, int N, bool PLAIN> struct SlabOf<T, M, LANES, N, PLAIN, SHIFTED> { typedef Slab<T, SHIFTED, M::flip, M::grain, LANES, N> type; };
-template <class T, class M, int LANES, int N, bool PLAIN> struct SlabOf<T, M, LANES, N, PLAIN, STRIDED> { typedef Slab<T, STRIDED, M::flip, M::grain, LANES, N> type; };
-template <class T, class M, int LANES, int N, bool PLAIN> struct SlabOf<T, M, LANES, N, PLAIN, PLACED> { typedef PlacedSlab<T, LANES, N> type; };
-template <int I, int LANES, int N> using LoadSlab = typename SlabOf<typename Input<I>::Load, Input<I>, LANES, N, false>::type;
-template <int O, int LANES, int N> using StoreSlab = typename SlabOf<typename Output<O>::Store, Output<O>, LANES, N, AT_ONE_GO>::type;
+template <class T, class M, int LANES, int N, int HOW = M::mode> struct SlabOf { typedef DenseSlab<T, HOW, LANES, N> type; };
+template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, ALIGNED> { typedef Slab<T, ALIGNED, M::flip, M::grain, LANES, N> type; };
+template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, SHIFTED> { typedef Slab<T, SHIFTED, M::flip, M::grain, LANES, N> type; };
+template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, STRIDED> { typedef Slab<T, STRIDED, M::flip, M::grain, LANES, N> type; };
+template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, PLACED> { typedef PlacedSlab<T, LANES, N> type; };
+template <int I, int LANES, int N> using LoadSlab = typename SlabOf<typename Input<I>::Load, Input<I>, LANES, N>::type;
+template <int O, int LANES, int N> using StoreSlab = typename SlabOf<typename Output<O>::Store, Output<O>, LANES, N>::type;
 
 // Heads are bytes, or bits, of which an item of the slab is one lane's N.
 template <int LANES, int N, bool BITS> struct HeadsOf { typedef Slab<u8, HEADS_MODE, HEADS_FLIP, 1, LANES, N> type; };
@@ -158,17 +154,6 @@ template <int LANES, int N> struct Region {
       convert_all(value, raw);
       store_slab<o.value>().write(out<o.value>(p, row), j, raw);
     });
-  }
-
-  // The same without a wait: the results stay where they are until the copies are taken (wait_stores).
-  __device__ __forceinline__ void store_at_one_go(const Params& p, u64 row, i64 j) const {
-    fence_stores();
-    __syncwarp();  // all lanes have written theirs, for the copy engine too
-    each<OUTPUTS>([&](auto o) {
-      if constexpr (AT_ONE_GO && Output<o.value>::mode == ALIGNED) store_slab<o.value>().store_at_one_go(out<o.value>(p, row), j, lane == o.value);
-      else store_slab<o.value>().template store<STREAMED>(out<o.value>(p, row), j, true);
-    });
-    commit_stores();
   }
 
   __device__ __forceinline__ void store(const Params& p, u64 row, i64 j, bool exists = true) const {

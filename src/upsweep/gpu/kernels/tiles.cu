@@ -14,8 +14,8 @@ constexpr bool KEPT = KEEPS && !REDUCE;  // one tile of a reduction is looked at
 
 // Lanes are swept by all lanes of their warp, though few have something to combine. Where an operation costs more than shared memory,
 // groups of GROUP lanes hand their sums to the warp that publishes, each of whose lanes sweeps RUN of them, and which hands back the
-// prefixes of the groups. ABOVE: a warp of its own folds the sums of groups of tiles, before the sum of the tile itself is there.
-constexpr bool GATHERS = GROUP < 32, ABOVE = SERVING > 2 && !REDUCE && !CARRY && !GATHERS, SWEPT = ABOVE;
+// prefixes of the groups.
+constexpr bool GATHERS = GROUP < 32;
 constexpr int SUMS = PARTS * 32 / GROUP, RUN = GATHERS ? SUMS / 32 : 1, SPANS = GATHERS ? 1 : PARTS;
 static_assert(!GATHERS || (!REDUCE && !SEGMENTED && !PACKED), "lanes are gathered otherwise");
 constexpr int LEAD = REDUCE ? 0 : 1;             // tiles that are summed before one is written
@@ -42,7 +42,6 @@ struct Shared {
   LaneSums sums[2][SUMS / RUN];  // of the strips of a tile and of the next, or of groups of their lanes, and then the prefixes of these
   Prefix prefixes[2][SPANS + 1];  // of the strips, or of the tile; the last is the prefix of the next tile
   Item start[2];
-  Prefix above[2];               // of the groups of the tiles
 
   __device__ __forceinline__ Element& sum(int k, int i) { return sums[k & 1][i / RUN].at[i % RUN]; }
 };
@@ -55,10 +54,7 @@ struct Shared {
 //   TICKETS   the ticket of that tile is there, and the sums may be overwritten
 //   SPREAD    where lanes are gathered: the prefix of the tile is there, for the warp that publishes
 //   OWN_SUM   the same: the sum of the tile is there, for the warp that looks back
-//   DRAWN      where a warp looks above: the ticket is there, for that warp
-//   GROUPS    the same: the prefix of the tile's group is there, for the warp that looks back
-enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9, SPREAD = 11, OWN_SUM = 13, GROUPS = SPREAD, DRAWN = NEARLY };
-static_assert(!ABOVE || !PATIENT, "barriers have two meanings");
+enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9, SPREAD = 11, OWN_SUM = 13 };
 constexpr int TICKETED = WARPS + (GATHERS ? 1 : 2);  // the warps that meet for tickets
 template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
   __syncwarp();  // a warp arrives as one, with all that its lanes have written
@@ -69,8 +65,6 @@ template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
   asm volatile("bar.sync %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
 }
 
-constexpr How SPREADING = NODE == 1 && !COSTLY ? INLINE : ROLLED;
-
 // A tile's block sums, in place of the sums of its groups of lanes; the last is that of the tile, which lane 31 gets.
 __device__ __forceinline__ Element gather(Shared& s, int k, int lane) {
   Element (&own)[RUN] = s.sums[k & 1][lane].at;
@@ -79,7 +73,7 @@ __device__ __forceinline__ Element gather(Shared& s, int k, int lane) {
   for (int i = 0; i < RUN; i++) x[i] = own[i].value;
   u32 heads = 0;
   up_sweep(x, heads);
-  Element e = up_sweep<32, SPREADING>(element(x[RUN - 1], false), lane);
+  Element e = up_sweep<32, ROLLED>(element(x[RUN - 1], false), lane);
   x[RUN - 1] = e.value;
 #pragma unroll
   for (int i = 0; i < RUN; i++) own[i].value = x[i];
@@ -93,7 +87,7 @@ __device__ __forceinline__ void spread(Shared& s, int k, int lane) {
 #pragma unroll
   for (int i = 0; i < RUN; i++) x[i] = own[i].value;
   Prefix before = s.prefixes[k & 1][0];
-  down_sweep<32, SPREADING>(before, lane, element(x[RUN - 1], false), start);
+  down_sweep<32, ROLLED>(before, lane, element(x[RUN - 1], false), start);
   down_sweep(x, 0, before, start);
   own[0].value = before.value;
 #pragma unroll
@@ -134,10 +128,6 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int la
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     Element sum = up_sweep<PARTS, LOOKING>(s.sum(k, lane % PARTS), lane);
-    if constexpr (SWEPT) {
-      if (lane < PARTS) s.sum(k, lane) = sum;
-      arrive<OWN_SUM, 2>(k);
-    }
     arrive<TICKETS, WARPS + 2>(k);
     if (!CARRY && p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
   }
@@ -154,33 +144,13 @@ __device__ __forceinline__ i64 next_ticket(const Params& p, i64 last) {
 // A tile that comes late keeps all tiles after it waiting: so whoever takes a ticket asks the second-level cache for the tile
 // of a later one. It brought a sum of f4 from .89 to .92 of a copy, of f8 from .87 to .92. To ask for eight components takes the warp
 // that looks back too long: eight of f4 .57 of a copy with it, .59 without; six and four of f8 .75 with it, .70 without (H200).
-constexpr bool AHEAD = COMPONENTS < 8 && !ABOVE, FETCHES = true;
+constexpr bool AHEAD = COMPONENTS < 8;
 __device__ __forceinline__ void fetch_ahead(const Params& p, i64 ticket, int lane) {
   ticket += p.ahead;
   if (ticket >= p.tickets) return;
   Place at = place_of(p, ticket);
   i64 j = at.t * TILE;
   Strip::fetch_items(p, at.row, j, (int)min(p.n - j, (i64)TILE), lane);
-}
-
-// The warp that looks above.
-__device__ __forceinline__ void look_above(const Params& p, Shared& s, int lane) {
-  u32 epoch = p.control[2];
-  Above above;
-  for (int k = 0;; k++) {
-    if (k >= STAGES) await<DRAWN, 2>(k);
-    i64 ticket = s.ticket[k % RING];
-    if (ticket >= p.tickets) break;
-    if (FETCHES) fetch_ahead(p, ticket, lane);
-    auto [row, t] = place_of(p, ticket);
-    Item start = {};
-    Element sum = {};
-    if (INITIAL || EXCLUSIVE) start = start_of(p, row);
-    Prefix before = {start, INITIAL};
-    if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold_above(before, above);
-    if (lane == 0) s.above[k & 1] = before;
-    arrive<GROUPS, 2>(k);
-  }
 }
 
 // The warp that looks back and takes tickets.
@@ -193,17 +163,14 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
   };
   for (int k = 0;; k++) {
     if (REDUCE) ask(k);  // nobody waits for it while it is on its way
-    if (!SWEPT) await<LOOK_BACK, WARPS + 1>(k);
+    await<LOOK_BACK, WARPS + 1>(k);
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     bool wanted = !REDUCE || t + 1 == p.tiles;
     Element swept, sum;
-    if constexpr (!GATHERS && !SWEPT) { swept = up_sweep<PARTS, LOOKING>(s.sum(k, lane % PARTS), lane); sum = from_lane(swept, 31); }
-    auto own = [&] {
-      if constexpr (GATHERS || SWEPT) { await<OWN_SUM, 2>(k); sum = s.sum(k, SUMS - 1); }
-      if constexpr (SWEPT) swept = s.sum(k, lane % PARTS);
-    };
+    if constexpr (!GATHERS) { swept = up_sweep<PARTS, LOOKING>(s.sum(k, lane % PARTS), lane); sum = from_lane(swept, 31); }
+    auto own = [&] { if constexpr (GATHERS) { await<OWN_SUM, 2>(k); sum = s.sum(k, SUMS - 1); } };
     Item start = {};
     Prefix both;  // of this tile, and in the upper half of the lanes of the next
     if (wanted && (INITIAL || EXCLUSIVE || CARRY)) start = start_of(p, row);
@@ -214,11 +181,6 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       Prefix next = both;
       if (!EXCLUSIVE) carry.fold_all(t + 1, next, start);
       if (lane >= 16) both = next;
-    } else if constexpr (ABOVE) {
-      auto groups = [&] { await<GROUPS, 2>(k); return s.above[k & 1]; };
-      both = {start, INITIAL};
-      if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold_near(both, own, groups);
-      else { groups(); own(); if (lane >= 16) fold(both, sum, start); }
     } else if (wanted) {
       both = {start, INITIAL};
       if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold(both, above, own);
@@ -235,7 +197,6 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     if (PATIENT) await<NEARLY, WARPS + 1>(k);
     if (!REDUCE) ask(k);
     arrive<TICKETS, TICKETED>(k);
-    if (ABOVE) arrive<DRAWN, 2>(k + STAGES);
     if (AHEAD) fetch_ahead(p, __shfl_sync(FULL, s.ticket[(k + STAGES) % RING], 0), lane);
   }
   if (lane == 0) leave(p, epoch);
@@ -256,10 +217,6 @@ struct Worker {
   }
 
   __device__ __forceinline__ void load(int k) const {
-    if constexpr (AT_ONE_GO) {
-      wait_stores();
-      __syncwarp();  // the copies of all lanes are taken
-    }
     i64 ticket = s.ticket[k % RING];
     if (ticket < p.tickets) {
       auto [row, t] = place_of(p, ticket);
@@ -349,10 +306,9 @@ struct Worker {
       if constexpr (REDUCE) store_reduction<32>(p, row, j + lane * ITEMS, x);
       else {
         region(k, i).write(p, row, j, x);
-        if constexpr (!AT_ONE_GO) __syncwarp();  // all lanes have written theirs
+        __syncwarp();  // all lanes have written theirs
         if (PATIENT && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
-        if constexpr (AT_ONE_GO) region(k, i).store_at_one_go(p, row, j);
-        else region(k, i).store(p, row, j);
+        region(k, i).store(p, row, j);
       }
     }
   }
@@ -360,7 +316,7 @@ struct Worker {
   __device__ __forceinline__ void hand_over(int k) const {
     sum(k);
     arrive<PUBLISH, WARPS + 1>(k);
-    if (!SWEPT) arrive<LOOK_BACK, WARPS + 1>(k);
+    arrive<LOOK_BACK, WARPS + 1>(k);
   }
 
   __device__ __forceinline__ void run() const {
@@ -396,6 +352,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_tiles(cons
   if (warp < WARPS) Worker{p, s, memory, warp, lane}.run();
   else if (warp == WARPS && GATHERS) publish_gathered(p, s, lane);
   else if (warp == WARPS) publish_tiles(p, s, lane);
-  else if (warp == WARPS + 1) look_back_tiles(p, s, lane);
-  else if (ABOVE) look_above(p, s, lane);
+  else look_back_tiles(p, s, lane);
 }

@@ -27,8 +27,6 @@ class Shape:
     """Whether the warps of a block hold a row together."""
     small: bool = False
     """Whether the machine is not full."""
-    serving: int = 2
-    """Warps of a block that serve the others, where some do."""
     group: int = 32
     """Lanes whose sum is handed to a serving warp."""
     cluster: int = 1
