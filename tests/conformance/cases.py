@@ -258,6 +258,14 @@ def _chosen() -> Iterator[Subject]:
         reals(4),
         (1, 0, 0, 1),
     )
+    yield Subject(
+        "four-f32",
+        Operator(matrices, (1, 0, 0, 1), "matrices"),
+        matrices,
+        ("f4",) * 4,
+        reals(4),
+        (1, 0, 0, 1),
+    )
     for name, dtype in (("eight-f32", "f4"), ("eight-f64", "f8")):
         yield Subject(name, Operator(eight, (0,) * 8, "eight"), eight, (dtype,) * 8, reals(8), (0,) * 8)
     for dtype in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"):

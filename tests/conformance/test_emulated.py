@@ -197,6 +197,26 @@ def test_floats_of_eight_bits_have_the_oracles_bits(emulated):
         assert wrong(call, emulated, draws=1) is None, call
 
 
+GATHERED = [
+    # More tiles than the look-back has in a group.
+    Call("four-f32", ((140_001,), 0), exclusive=True, reverse=True, initial="scalar"),
+    Call("four-f32", ((3, 9001), 1), out="in place"),
+    Call("add-float8_e4m3fn", ((40_001,), 0), exclusive=True),
+]
+
+
+def test_lanes_whose_sums_a_serving_warp_sweeps_have_the_oracles_bits(emulated, monkeypatch):
+    from upsweep.gpu.shapes import rows, tiles
+
+    monkeypatch.setattr(rows, "FEW_BYTES", 0)
+    monkeypatch.setattr(tiles, "SMALL", 0)
+    emulated.forget()
+    for call in GATHERED:
+        assert wrong(call, emulated, draws=1) is None, call
+    assert "upsweep_tiles" in emulated.gpu.loaded
+    emulated.forget()
+
+
 STAGED = [
     Call("hash-u64", ((4097, 40), 0), exclusive=True, initial="rows"),
     Call("add-float32", ((2500, 8), 0), reverse=True, out="in place"),

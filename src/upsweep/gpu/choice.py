@@ -155,6 +155,7 @@ class Choice:
             "CLUSTER": shape.cluster,
             "STRIPS": shape.strips,
             "STAGES": shape.stages,
+            "GROUP": shape.group,
             "NODE_WORDS": node_words(plan),
             "SHARED_BYTES": self.shared_bytes(plan),
             "BYTEWISE": packed(plan, layout),

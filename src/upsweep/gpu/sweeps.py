@@ -14,6 +14,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from upsweep.dtypes import narrow
 from upsweep.gpu import columns, functions, lines
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import are_behind, costly, held, moved_together, packing, words, words_read
@@ -21,8 +22,8 @@ from upsweep.gpu.layout import Lane, Layout, mode
 from upsweep.gpu.shapes import ROWS, Chip, Shape
 from upsweep.gpu.shapes.reductions import for_sums
 from upsweep.gpu.shapes.rows import fits_rows, fits_whole_rows, for_rows, for_small, for_whole_rows
-from upsweep.gpu.shapes.tiles import for_tiles
-from upsweep.gpu.sharing import Room, places_of, results_apart, room_of, rounded_up, staged
+from upsweep.gpu.shapes.tiles import GATHERED, for_tiles
+from upsweep.gpu.sharing import Room, node_words, places_of, results_apart, room_of, rounded_up, staged
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
@@ -112,7 +113,8 @@ class Tiles(Choice):
         return not plan.reverse and self.shape.items in (8, 16, 32) and turned_alike
 
     def room(self, plan: Plan) -> Room:
-        apart, tight = results_apart(plan, self.layout), len(plan.accumulators) > 3
+        apart = results_apart(plan, self.layout)
+        tight = len(plan.accumulators) > 3 or _narrow_bytes(plan)
         return room_of(plan, self.layout, self.shape.lanes * self.shape.items, apart, tight, self.bits)
 
     def mode(self, plan: Plan, x: Lane, read: bool) -> str:
@@ -165,7 +167,19 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     )
     read, again = words_read(layout), functions.reads_again(plan)
     shape = for_tiles(
-        n, rows, item, read, parts, size, in_tile, plan.segmented, halved, packed, again, chip.shared
+        n,
+        rows,
+        item,
+        read,
+        parts,
+        size,
+        in_tile,
+        plan.segmented,
+        halved,
+        packed,
+        again,
+        _gathered(plan, layout),
+        chip.shared,
     )
     return Tiles(shape, layout, chip=chip)
 
@@ -183,6 +197,24 @@ def _even(x: Lane, items: int) -> bool:
     """Whether runs of so many items touch, and start at multiples of their size."""
     lowest = replace(x, offset=x.offset + (x.size if x.along < 0 else 0), along=0)
     return abs(x.along) == x.size and lowest.grain(items * x.size) == min(16, items * x.size)
+
+
+def _gathered(plan: Plan, layout: Layout) -> int:
+    """The sums of groups of lanes that a lane of a serving warp sweeps, or 0 where a warp's lanes are swept by themselves. Floats
+    of eight bits that do not start at 16 bytes would leave no room for a third block."""
+    even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
+    kinds = {
+        "narrow": _narrow_bytes(plan) and even,
+        "costly": costly(plan),
+        "several": len(plan.accumulators) == 4 and node_words(plan) == 4,
+    }
+    kind = next((kind for kind, true in kinds.items() if true), None)
+    return 0 if plan.reduce or plan.segmented or kind is None else GATHERED[kind]
+
+
+def _narrow_bytes(plan: Plan) -> bool:
+    """Whether floats of eight bits are scanned."""
+    return len(plan.loads) == 1 and plan.loads[0].itemsize == 1 and narrow(plan.loads[0]) is not None
 
 
 def _turning(plan: Plan, layout: Layout) -> bool:

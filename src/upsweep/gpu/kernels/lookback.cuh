@@ -96,7 +96,7 @@ struct LookBack {
   // from their parts: those of the near groups beside t's, and, while t is among the first 16 groups after a `turn` of the level
   // above, that of the 32 groups before, the latest of which are near ones.
   __device__ __forceinline__ bool simple() const { return EXCLUSIVE || digit(0) != 31; }
-  __device__ __forceinline__ void fold_simple(Prefix& p) const {
+  template <class F> __device__ __forceinline__ void fold_simple(Prefix& p, F&& own) const {
     i64 group = t >> 5;
     int beside = min(digit(1), NEAR);
     bool turned = LIGHT && tree.p.levels > 2 && digit(1) < 16 && digit(2);
@@ -117,6 +117,7 @@ struct LookBack {
     if (turned && lane < 32 - before) read_node<1>(groups_before, ended);
 #pragma unroll 1
     for (int level = (int)tree.p.levels - 1; level >= 3; level--) fold_level(siblings(level), level, p);
+    own();
     Element latest = {}, tiles[SLOTS], e[3];
     if constexpr (FILLED) latest = sum;
     if constexpr (NEAR > 0) {
@@ -138,12 +139,13 @@ struct LookBack {
   }
 
   // Two levels, and the prefix before them as it is remembered.
-  __device__ __forceinline__ void fold_remembered(Prefix& p, Above& above) const {
+  template <class F> __device__ __forceinline__ void fold_remembered(Prefix& p, Above& above, F&& own) const {
     Read r[2] = {};
     if constexpr (AT_ONCE) {
 #pragma unroll
       for (int level = 1; level >= 0; level--) if (lane < digit(level)) read_node<1>(sibling(level), r[level]);
     }
+    own();
     if (above.turn != t >> 10 || above.row != tree.row) {
 #pragma unroll 1
       for (int level = (int)tree.p.levels - 1; level >= 2; level--) fold_level(with_own(siblings(level), level), level, p);
@@ -175,10 +177,11 @@ struct LookBack {
       fold_level(pick(FILLED ? lane >= digit(level) : level == turn && lane == digit(level), ended, siblings(level)), level, p);
   }
 
-  __device__ __forceinline__ void fold(Prefix& p, Above& above) const {
-    if (!simple()) fold_all(p);
-    else if constexpr (REMEMBERS) fold_remembered(p, above);
-    else fold_simple(p);
+  // `own` waits for the sum of tile t, where that comes late.
+  template <class F> __device__ __forceinline__ void fold(Prefix& p, Above& above, F&& own) const {
+    if (!simple()) { own(); fold_all(p); }
+    else if constexpr (REMEMBERS) fold_remembered(p, above, own);
+    else fold_simple(p, own);
   }
 };
 

@@ -11,6 +11,13 @@ constexpr int STAGE_BYTES = PARTS * Strip::WARP_BYTES;
 static_assert(SHARED_BYTES == STAGES * STAGE_BYTES + WARPS * OWN && NODE_WORDS == NODE, "launch.py counts otherwise");
 
 constexpr bool KEPT = KEEPS && !REDUCE;  // one tile of a reduction is looked at again
+
+// Lanes are swept by all lanes of their warp, though few have something to combine. Where an operation costs more than shared memory,
+// groups of GROUP lanes hand their sums to the warp that publishes, each of whose lanes sweeps RUN of them, and which hands back the
+// prefixes of the groups.
+constexpr bool GATHERS = GROUP < 32;
+constexpr int SUMS = PARTS * 32 / GROUP, RUN = GATHERS ? SUMS / 32 : 1, SPANS = GATHERS ? 1 : PARTS;
+static_assert(!GATHERS || (!REDUCE && !SEGMENTED && !PACKED), "lanes are gathered otherwise");
 constexpr int LEAD = REDUCE ? 0 : 1;             // tiles that are summed before one is written
 
 constexpr int RING = STAGES == 2 ? 4 : 8;
@@ -24,11 +31,19 @@ constexpr How SWEEPING = COMPONENTS == 3 && NODE > 2 ? ROLLED : INLINE;
 // Tickets that the warps take which write, as those of columns do, come too early as well: f4 .89 to .86, affine .89 to .83 (H200).
 constexpr bool PATIENT = !REDUCE && !CARRY && NODE <= 4;
 
+// The sums that one lane of a serving warp sweeps, at an odd distance from those of the next lane, so that all lanes meet each bank
+// once.
+template <bool PADDED> struct Sums { Element at[RUN]; };
+template <> struct Sums<true> { Element at[RUN]; alignas(Element) char pad[alignof(Element)]; };
+typedef Sums<sizeof(Element) / alignof(Element) * RUN % 2 == 0 && GATHERS> LaneSums;
+
 struct Shared {
   i64 ticket[RING];              // of the tiles in flight, the one asked for, the one just left
-  Element sums[2][PARTS];        // of the strips of a tile and of the next
-  Prefix prefixes[2][PARTS + 1]; // of the strips; the last is the prefix of the next tile
+  LaneSums sums[2][SUMS / RUN];  // of the strips of a tile and of the next, or of groups of their lanes, and then the prefixes of these
+  Prefix prefixes[2][SPANS + 1];  // of the strips, or of the tile; the last is the prefix of the next tile
   Item start[2];
+
+  __device__ __forceinline__ Element& sum(int k, int i) { return sums[k & 1][i / RUN].at[i % RUN]; }
 };
 
 // Named barriers, each in two kinds, for even and odd tiles, so that whoever arrives may run ahead of whoever waits.
@@ -37,7 +52,10 @@ struct Shared {
 //   PREFIXES  the prefixes of a tile's strips are there
 //   NEARLY    a warp is about to store, and will soon have room for another tile
 //   TICKETS   the ticket of that tile is there, and the sums may be overwritten
-enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9 };
+//   SPREAD    where lanes are gathered: the prefix of the tile is there, for the warp that publishes
+//   OWN_SUM   the same: the sum of the tile is there, for the warp that looks back
+enum { PUBLISH = 1, LOOK_BACK = 3, PREFIXES = 5, NEARLY = 7, TICKETS = 9, SPREAD = 11, OWN_SUM = 13 };
+constexpr int TICKETED = WARPS + (GATHERS ? 1 : 2);  // the warps that meet for tickets
 template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
   __syncwarp();  // a warp arrives as one, with all that its lanes have written
   asm volatile("bar.arrive %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
@@ -45,6 +63,60 @@ template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
 template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
   __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
+}
+
+// A tile's block sums, in place of the sums of its groups of lanes; the last is that of the tile, which lane 31 gets.
+__device__ __forceinline__ Element gather(Shared& s, int k, int lane) {
+  Element (&own)[RUN] = s.sums[k & 1][lane].at;
+  Item x[RUN];
+#pragma unroll
+  for (int i = 0; i < RUN; i++) x[i] = own[i].value;
+  u32 heads = 0;
+  up_sweep(x, heads);
+  Element e = up_sweep<32, ROLLED>(element(x[RUN - 1], false), lane);
+  x[RUN - 1] = e.value;
+#pragma unroll
+  for (int i = 0; i < RUN; i++) own[i].value = x[i];
+  return e;
+}
+
+// The prefixes of the groups, in place of the block sums.
+__device__ __forceinline__ void spread(Shared& s, int k, int lane) {
+  Element (&own)[RUN] = s.sums[k & 1][lane].at;
+  Item x[RUN], start = s.start[k & 1];
+#pragma unroll
+  for (int i = 0; i < RUN; i++) x[i] = own[i].value;
+  Prefix before = s.prefixes[k & 1][0];
+  down_sweep<32, ROLLED>(before, lane, element(x[RUN - 1], false), start);
+  down_sweep(x, 0, before, start);
+  own[0].value = before.value;
+#pragma unroll
+  for (int i = 1; i < RUN; i++) own[i].value = x[i - 1];
+}
+
+// The same warp where lanes are gathered. It waits for the prefix of a tile when it has published the one after it, which is all that
+// the workers can sum before they have that prefix.
+__device__ __forceinline__ void publish_gathered(const Params& p, Shared& s, int lane) {
+  u32 epoch = p.control[2];
+  for (int k = 0;; k++) {
+    await<PUBLISH, WARPS + 1>(k);
+    i64 ticket = s.ticket[k % RING];
+    Element sum = {};
+    if (ticket < p.tickets) {
+      sum = gather(s, k, lane);
+      arrive<OWN_SUM, 2>(k);
+    }
+    if (ticket < p.tickets && !CARRY && p.tiles > 1) {
+      auto [row, t] = place_of(p, ticket);
+      publish({p, row, epoch}, t, sum, lane);
+    }
+    if (k > 0) {
+      await<SPREAD, 2>(k - 1);
+      spread(s, k - 1, lane);
+      arrive<PREFIXES, WARPS + 1>(k - 1);
+    }
+    if (ticket >= p.tickets) break;
+  }
 }
 
 // The warp that publishes: at once, whatever the look-back of an earlier tile still waits for.
@@ -55,7 +127,7 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int la
     i64 ticket = s.ticket[k % RING];
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
-    Element sum = up_sweep<PARTS, LOOKING>(s.sums[k & 1][lane % PARTS], lane);
+    Element sum = up_sweep<PARTS, LOOKING>(s.sum(k, lane % PARTS), lane);
     arrive<TICKETS, WARPS + 2>(k);
     if (!CARRY && p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
   }
@@ -96,11 +168,14 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
     if (ticket >= p.tickets) break;
     auto [row, t] = place_of(p, ticket);
     bool wanted = !REDUCE || t + 1 == p.tiles;
-    Element swept = up_sweep<PARTS, LOOKING>(s.sums[k & 1][lane % PARTS], lane), sum = from_lane(swept, 31);
+    Element swept, sum;
+    if constexpr (!GATHERS) { swept = up_sweep<PARTS, LOOKING>(s.sum(k, lane % PARTS), lane); sum = from_lane(swept, 31); }
+    auto own = [&] { if constexpr (GATHERS) { await<OWN_SUM, 2>(k); sum = s.sum(k, SUMS - 1); } };
     Item start = {};
     Prefix both;  // of this tile, and in the upper half of the lanes of the next
     if (wanted && (INITIAL || EXCLUSIVE || CARRY)) start = start_of(p, row);
     if constexpr (CARRY) {
+      own();
       carry.fold_all(t, both, start);
       carry.push(t, sum);
       Prefix next = both;
@@ -108,19 +183,20 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       if (lane >= 16) both = next;
     } else if (wanted) {
       both = {start, INITIAL};
-      if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold(both, above);
-      else if (lane >= 16) fold(both, sum, start);
+      if (p.tiles > 1) LookBack{{p, row, epoch}, t, sum, start, lane}.fold(both, above, own);
+      else { own(); if (lane >= 16) fold(both, sum, start); }
     }
     if (wanted) {
       Prefix before = {from_lane(both.value, 0), INITIAL || t > 0};
-      down_sweep<PARTS, LOOKING>(before, lane % PARTS, swept, start);
-      if (lane < PARTS) s.prefixes[k & 1][lane] = before;
-      if (lane == 31) { s.prefixes[k & 1][PARTS] = both; s.start[k & 1] = start; }
+      if constexpr (!GATHERS) down_sweep<PARTS, LOOKING>(before, lane % PARTS, swept, start);
+      if (lane < SPANS) s.prefixes[k & 1][lane] = before;
+      if (lane == 31) { s.prefixes[k & 1][SPANS] = both; s.start[k & 1] = start; }
     }
-    if (wanted) arrive<PREFIXES, WARPS + 1>(k);
+    if constexpr (GATHERS) arrive<SPREAD, 2>(k);
+    else if (wanted) arrive<PREFIXES, WARPS + 1>(k);
     if (PATIENT) await<NEARLY, WARPS + 1>(k);
     if (!REDUCE) ask(k);
-    arrive<TICKETS, WARPS + 2>(k);
+    arrive<TICKETS, TICKETED>(k);
     if (AHEAD) fetch_ahead(p, __shfl_sync(FULL, s.ticket[(k + STAGES) % RING], 0), lane);
   }
   if (lane == 0) leave(p, epoch);
@@ -134,6 +210,7 @@ struct Worker {
   int warp, lane;
 
   __device__ __forceinline__ int part(int strip) const { return warp * STRIPS + strip; }
+  __device__ __forceinline__ int group(int strip) const { return (part(strip) * 32 + lane) / GROUP; }
   __device__ __forceinline__ Strip region(int k, int strip) const {
     char* shared = memory + k % STAGES * STAGE_BYTES + part(strip) * Strip::WARP_BYTES;
     return Strip{shared, OWN ? memory + STAGES * STAGE_BYTES + warp * OWN : shared, lane};
@@ -164,14 +241,14 @@ struct Worker {
         Element e;
         if constexpr (SEGMENTED) e = up_sweep<32>(last_segment(w, region(k, i).read_heads(p, row, j)), lane);
         else e = byte_element(sum_lanes(sum_bytes(w)));
-        if (lane == 31) s.sums[k & 1][part(i)] = e;
+        if (lane == 31) s.sum(k, part(i)) = e;
         continue;
       }
       Item x[ITEMS];
       u32 heads = region(k, i).read_items(p, row, j, x);
       up_sweep(x, heads);
-      Element e = up_sweep<32, SWEEPING>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane);
-      if (lane == 31) s.sums[k & 1][part(i)] = e;
+      Element e = up_sweep<GROUP, SWEEPING>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane);
+      if (lane % GROUP == GROUP - 1) s.sum(k, group(i)) = e;
       if constexpr (KEPT) {
         x[ITEMS - 1] = e.value;  // with what the lanes made of the run's own sum, which nobody asks for again
         __syncwarp();  // all lanes have read their runs
@@ -215,14 +292,16 @@ struct Worker {
       } else {
         swept = heads = region(k, i).read_items(p, row, j, x);
         up_sweep(x, swept);
-        sums = up_sweep<16, SWEEPING>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), lane);
+        sums = up_sweep<max_of(GROUP / 2, 1), SWEEPING>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), lane);
       }
-      Prefix before = s.prefixes[k & 1][part(i)];
+      Prefix before;
+      if constexpr (GATHERS) before = {s.sum(k, group(i)).value, INITIAL || t > 0 || group(i) > 0};
+      else before = s.prefixes[k & 1][part(i)];
       Item start = {};
       if (EXCLUSIVE || SEGMENTED) start = s.start[k & 1];
-      down_sweep<32, SWEEPING>(before, lane, sums, start);
+      down_sweep<GROUP, SWEEPING>(before, lane % GROUP, sums, start);
       Item next = from_next(before.value);
-      if (lane == 31) next = s.prefixes[k & 1][part(i) + 1].value;
+      if (lane == 31) next = GATHERS && part(i) + 1 < PARTS ? s.sum(k, group(i) + 1).value : s.prefixes[k & 1][GATHERS ? 1 : part(i) + 1].value;
       results(x, heads, swept, before, next, start);
       if constexpr (REDUCE) store_reduction<32>(p, row, j + lane * ITEMS, x);
       else {
@@ -257,7 +336,7 @@ struct Worker {
         await<PREFIXES, WARPS + 1>(k);
         finish(k, row, t);
       }
-      await<TICKETS, WARPS + 2>(k);  // and the stage is free
+      await<TICKETS, TICKETED>(k);  // and the stage is free
       load(k + STAGES);
     }
   }
@@ -271,6 +350,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_tiles(cons
     for (int k = 0; k < STAGES; k++) s.ticket[k] = next_ticket(p, k ? s.ticket[k - 1] : -1);
   __syncthreads();
   if (warp < WARPS) Worker{p, s, memory, warp, lane}.run();
+  else if (warp == WARPS && GATHERS) publish_gathered(p, s, lane);
   else if (warp == WARPS) publish_tiles(p, s, lane);
   else look_back_tiles(p, s, lane);
 }

@@ -27,6 +27,8 @@ class Shape:
     """Whether the warps of a block hold a row together."""
     small: bool = False
     """Whether the machine is not full."""
+    group: int = 32
+    """Lanes whose sum is handed to a serving warp."""
     cluster: int = 1
     """Blocks that hold a row, or a part of it, together."""
     loose: bool = False

@@ -50,6 +50,14 @@ AHEAD = 4 << 20
 16 MiB drive each other out of it, .70 of a copy (H200)."""
 
 
+GATHERED = {"narrow": 32, "costly": 8, "several": 4}
+"""Sums of groups of lanes that a lane of the warp that publishes sweeps: floats of eight bits, costly operators, four
+components of a word each. A warp sweeps its lanes by all of them, of which few have something to combine. Of a copy (H200),
+without -> so: logaddexp of f4 .594 -> .656 (4 sums .646, 16 .627), of f8 .265 -> .281; e4m3 .68 -> .73, its maxima .64 -> .76;
+four of f4 .866 -> .901. Larger items, and three components, wait for that warp: eight of f4 .605 -> .48, three of f8 .59 ->
+.54."""
+
+
 def for_tiles(
     n: int,
     rows: int,
@@ -62,11 +70,13 @@ def for_tiles(
     halved: bool,
     packed: bool,
     again: bool,
+    gathered: int,
     shared: int,
 ) -> Shape:
     """`parts` are an item's components, `size` its bytes, `staged` those in shared memory, fewer where results have a
-    place of their own, `shared` all that there is. Half the items keep the code of costly operators short, logaddexp of f4 .58 of
-    a copy instead of .56, and words that are turned in registers: f4 from x[1:] .91 to .95 instead of .78 (H200)."""
+    place of their own, `gathered` one of GATHERED or 0, `shared` all that there is. Half the items keep the code of
+    costly operators short, logaddexp of f4 .58 of a copy instead of .56, and words that are turned in registers: f4 from
+    x[1:] .91 to .95 instead of .78 (H200)."""
     heavy = words > 4 or (words == 3 and size >= 12)
     small = n * rows * size <= SMALL
     # Rows that would leave more than a fifth of these tiles empty are carried from tile to tile, below.
@@ -94,7 +104,8 @@ def for_tiles(
         whole, half = whole // 2, half // 2
 
     def tile(room: int) -> tuple[int, int]:
-        room = min(room + segmented * STAGE // 4, (shared - 4096) // 2)
+        sums = 2 * 32 * (4 * words * gathered + 8)
+        room = min(room + segmented * STAGE // 4, (shared - 4096 - sums) // 2)
         warps = min(FEW if few else WARPS, max(1, power_of_two(-(-n // (32 * items))) >> thin))
         while warps > 1 and warps * 32 * items * staged > room:
             warps //= 2
@@ -109,4 +120,14 @@ def for_tiles(
     if carry:
         warps, strips = tile(half)
     blocks = 1 if long else 3 if thin and warps < WARPS else 2 if heavy else max(1, BLOCKS[warps] - segmented)
-    return Shape(items, warps, blocks, strips=strips, carry=carry, stages=3 if carry else 2, small=small)
+    group = max(1, warps * strips // gathered) if gathered and warps * strips > 1 else 32
+    return Shape(
+        items,
+        warps,
+        blocks,
+        strips=strips,
+        carry=carry,
+        stages=3 if carry else 2,
+        small=small,
+        group=group,
+    )
