@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from upsweep.engine import EngineError
-from upsweep.gpu.demands import costly, packed
+from upsweep.gpu.demands import costly, packing
 from upsweep.gpu.layout import Lane, Layout, flip, mode
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
 from upsweep.gpu.shapes.tiles import AHEAD
@@ -157,7 +157,7 @@ class Choice:
             "STAGES": shape.stages,
             "NODE_WORDS": node_words(plan),
             "SHARED_BYTES": self.shared_bytes(plan),
-            "BYTEWISE": packed(plan, layout),
+            "BYTEWISE": packing(plan, layout),
             "COLUMNS": shape.stretch,
             "LINE_BYTES": layout.bytes,
         }
@@ -173,7 +173,7 @@ class Choice:
             "HEADS_FLIP": heads is not None and heads.along == -1,
             "HEADS_BITS": self.bits,
             "HEADS_APART": apart is not None,
-            "HEADS_AGAIN": heads is not None and _again(heads),
+            "HEADS_AGAIN": heads is not None and heads.again,
         }
         room = self.room(plan)
         at_inputs, at_outputs, at_heads = self.places(plan)
@@ -189,7 +189,7 @@ class Choice:
             "HEADS_GRAIN": heads.grain_of_lines(self.width, self.columns) if heads and columns else 1,
         }
         inputs = [
-            {**self.moved(plan, x, at, True), "again": _again(x)} for x, at in zip(layout.loads, at_inputs)
+            {**self.moved(plan, x, at, True), "again": x.again} for x, at in zip(layout.loads, at_inputs)
         ]
         outputs = [self.moved(plan, x, at, False) for x, at in zip(layout.stores, at_outputs)]
         components = [{"at": at} for at in room.sums]
@@ -206,12 +206,6 @@ class Abreast(Choice):
     @property
     def across(self) -> bool:
         return True
-
-
-def _again(x: Lane) -> bool:
-    """Whether all rows read the same items. They ask their multiprocessor's own cache then: one place of the second-level cache
-    that all ask bounded flags of one list for rows of 40 f4 at .11 of a copy (H200)."""
-    return bool(x.rows) and not any(x.rows)
 
 
 def tickets_ahead(plan: Plan, choice: Choice) -> int:

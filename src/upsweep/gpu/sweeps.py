@@ -46,6 +46,18 @@ class Rows(Choice):
         one = self.shape.items * self.shape.lanes
         return one * self.shape.warps * self.shape.cluster if self.shape.together else one
 
+    @property
+    def listed(self) -> bool:
+        """Whether a block makes bits of the heads, as these are one list for all rows."""
+        return self.layout.heads is not None and self.layout.heads.again
+
+    def reads_bits(self, plan: Plan) -> bool:
+        return self.listed and not plan.reverse
+
+    def room(self, plan: Plan) -> Room:
+        room = super().room(plan)
+        return room._replace(area=room.heads, heads=-1) if self.listed else room
+
     def grid(self, resident: Callable[[], int]) -> int:
         alone = self.shape.warps * (32 // self.shape.lanes)
         return self.rows * self.tiles * self.shape.cluster if self.shape.together else -(-self.rows // alone)
