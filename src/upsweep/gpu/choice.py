@@ -183,7 +183,7 @@ class Choice:
             "HEADS_AT": at_heads,
             "KEEPS": int(min(room.sums) >= 0),
             "SUMS_FLIP": int(flip(layout.moving()[0], shape.lanes * shape.items)) if layout.moving() else 0,
-            "HEADS_MODE": "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED",
+            "HEADS_MODE": self._heads_mode(),
             "HEADS_PITCH": pitch(shape, apart) if apart else 0,
             "HEADS_BEGIN": begin(shape, apart) if apart else -1,
             "HEADS_GRAIN": heads.grain_of_lines(self.width, self.columns) if heads and columns else 1,
@@ -194,6 +194,12 @@ class Choice:
         outputs = [self.moved(plan, x, at, False) for x, at in zip(layout.stores, at_outputs)]
         components = [{"at": at} for at in room.sums]
         return declared(plan, layout, numbers, truths, inputs, outputs, components)
+
+    def _heads_mode(self) -> str:
+        heads = self.layout.heads
+        if heads is None or (self.across and abs(heads.along) == 1):
+            return "SHIFTED"
+        return mode(heads, self.shape.lanes * self.shape.items)
 
 
 class Abreast(Choice):

@@ -88,8 +88,8 @@ def held(plan: Plan, layout: Layout) -> int:
     alike = all(
         (a - b) % 16 == 0 for a, b in zip((x.phase + x.offset, *x.rows), (y.phase + y.offset, *y.rows))
     )
-    listed = layout.heads is None or layout.heads.again
-    placed = x.along == y.along == 1 and alike and listed and mode(x, 16) == "SHIFTED"
+    apart = layout.heads is not None and not layout.listed
+    placed = x.along == y.along == 1 and alike and not apart and mode(x, 16) == "SHIFTED"
     return layout.n + 15 * placed
 
 

@@ -78,6 +78,11 @@ class Layout:
     bytes: int = 0
     """Where words begin at any byte, the bytes of a line of them: its last word may have fewer than four."""
 
+    @property
+    def listed(self) -> bool:
+        """Whether one list of heads holds for all rows."""
+        return self.heads is not None and self.heads.again
+
     def lanes(self) -> list[Lane]:
         return [*self.arrays(), *self.starts, *([self.heads] if self.heads else [])]
 

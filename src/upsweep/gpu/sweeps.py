@@ -46,17 +46,13 @@ class Rows(Choice):
         one = self.shape.items * self.shape.lanes
         return one * self.shape.warps * self.shape.cluster if self.shape.together else one
 
-    @property
-    def listed(self) -> bool:
-        """Whether a block makes bits of the heads, as these are one list for all rows."""
-        return self.layout.heads is not None and self.layout.heads.again
-
     def reads_bits(self, plan: Plan) -> bool:
-        return self.listed and not plan.reverse
+        return self.layout.listed and not plan.reverse
 
     def room(self, plan: Plan) -> Room:
         room = super().room(plan)
-        return room._replace(area=room.heads, heads=-1) if self.listed else room
+        # A block makes bits of a list.
+        return room._replace(area=room.heads, heads=-1) if self.layout.listed else room
 
     def grid(self, resident: Callable[[], int]) -> int:
         alone = self.shape.warps * (32 // self.shape.lanes)
@@ -121,7 +117,7 @@ class Tiles(Choice):
 
     def reads_bits(self, plan: Plan) -> bool:
         turned_alike = self.shape.items * max(x.size for x in self.layout.arrays()) <= 128
-        return not plan.reverse and self.shape.items in (8, 16, 32) and turned_alike
+        return not plan.reverse and self.shape.items in (8, 16, 32, 64) and turned_alike
 
     def room(self, plan: Plan) -> Room:
         apart, tight = results_apart(plan, self.layout), len(plan.accumulators) > 3

@@ -15,12 +15,13 @@ template <int O, int LANES, int N> using StoreSlab = typename SlabOf<typename Ou
 // The heads of a lane's run: bit k says that a segment starts at item k.
 template <int N> struct HeadsOfRun { u32 w[(N + 31) / 32]; };
 // A region holds them unless they are one list for all rows of a kernel that needs no copy of it. They are bytes, or bits, of which an
-// item of the slab is one lane's N.
+// item of the slab has PER.
 constexpr bool HEADS_HERE = SEGMENTED && HEADS_AT >= 0;
 template <int LANES, int N, bool BITS> struct HeadsOf { typedef Slab<u8, HEADS_MODE, HEADS_FLIP, 1, LANES, N> type; };
 template <int LANES, int N> struct HeadsOf<LANES, N, true> {
-  static_assert(turn(1) == turn(N), "slabs of a region turn their pieces alike");
-  typedef Slab<typename bits_of<N / 8>::type, ALIGNED, false, N / 8, LANES, 1> type;
+  static constexpr int PER = N < 32 ? N : 32;
+  static_assert(turn(N / PER) == turn(N), "slabs of a region turn their pieces alike");
+  typedef Slab<typename bits_of<PER / 8>::type, ALIGNED, false, PER / 8, LANES, N / PER> type;
 };
 template <int LANES, int N> using HeadSlab = typename HeadsOf<LANES, N, HEADS_BITS>::type;
 
@@ -28,6 +29,7 @@ template <int LANES, int N> using HeadSlab = typename HeadsOf<LANES, N, HEADS_BI
 constexpr bool STREAMED = CARRY || OWN > 0;
 
 template <int LANES, int N> struct Region {
+  static constexpr int PER = N < 32 ? N : 32;  // heads in a word of bits
   static constexpr int WARP_BYTES = (AREA * (32 / LANES) + 127) / 128 * 128;
 
   char* shared;   // of the warp
@@ -48,21 +50,21 @@ template <int LANES, int N> struct Region {
     return {p.out[O] + row_offset(p, p.out_strides[O], row), p.out_strides[O].along, 0, p.n};
   }
   static __device__ __forceinline__ Row heads(const Params& p, u64 row) {
-    if constexpr (HEADS_BITS) return {p.heads, N / 8, 0, (p.n + N - 1) / N};
+    if constexpr (HEADS_BITS) return {p.heads, PER / 8, 0, (p.n + PER - 1) / PER};
     return {p.heads + row_offset(p, p.heads_strides, row), p.heads_strides.along, p.heads_first, p.n};
   }
 
   // Starts the copies of the items from j on; the caller commits them.
   __device__ __forceinline__ void load(const Params& p, u64 row, i64 j) const {
     each<INPUTS>([&](auto i) { if constexpr (!Input<i.value>::still) load_slab<i.value>().template load<Input<i.value>::again>(in<i.value>(p, row), j); });
-    if constexpr (HEADS_HERE) head_slab().template load<HEADS_AGAIN>(heads(p, row), HEADS_BITS ? j / N : j);
+    if constexpr (HEADS_HERE) head_slab().template load<HEADS_AGAIN>(heads(p, row), HEADS_BITS ? j / PER : j);
   }
 
   static __device__ __forceinline__ void fetch_items(const Params& p, u64 row, i64 j, int count, int lane) {
     each<INPUTS>([&](auto i) {
       if constexpr (!Input<i.value>::still) LoadSlab<i.value, LANES, N>::fetch_items(in<i.value>(p, row), j, count, lane);
     });
-    if constexpr (HEADS_HERE && HEADS_BITS) HeadSlab<LANES, N>::fetch_items(heads(p, row), j / N, (count + N - 1) / N, lane);
+    if constexpr (HEADS_HERE && HEADS_BITS) HeadSlab<LANES, N>::fetch_items(heads(p, row), j / PER, (count + PER - 1) / PER, lane);
     else if constexpr (HEADS_HERE) HeadSlab<LANES, N>::fetch_items(heads(p, row), j, count, lane);
   }
 
@@ -127,8 +129,8 @@ template <int LANES, int N> struct Region {
     HeadsOfRun<N> bits = {};
     if constexpr (HEADS_HERE) {
       if constexpr (HEADS_BITS) {
-        typename bits_of<N / 8>::type own[1];
-        head_slab().read(heads(p, row), j / N, own);
+        typename bits_of<PER / 8>::type own[N / PER];
+        head_slab().read(heads(p, row), j / PER, own);
         memcpy(bits.w, own, N / 8);
       } else {
         head_slab().read_bits(heads(p, row), j, bits.w);
