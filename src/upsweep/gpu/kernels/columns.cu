@@ -9,8 +9,8 @@
 // A ticket after a block's first. Where there is a block for each tile, none takes two.
 __device__ __forceinline__ i64 next_ticket(const Params& p) { return gridDim.x >= p.tickets ? p.tickets : take_ticket(p); }
 
-// Operators on bytes allow any order: a prefix after the other takes half the operations of the tree's sweeps.
-constexpr bool CHAINED = (RAGGED || is_woven<Input<0>::Load>) && SUBS == 1 && !SEGMENTED;
+// Where any order will do, a prefix after the other takes half the operations of the tree's sweeps: on bytes, and within segments.
+constexpr bool BYTES_OF_WORDS = RAGGED || is_woven<Input<0>::Load>, CHAINED = (BYTES_OF_WORDS || (SEGMENTED && ANY_ORDER)) && SUBS == 1;
 
 // The warps that read, sum and write.
 struct Worker : Mover {
@@ -111,13 +111,10 @@ struct Worker : Mover {
     Prefix before = {s.prefixes[stage_of(k)][part(strip)][32 * v + own], INITIAL || at.t > 0 || part(strip) > 0};
     if constexpr (CHAINED) {
       read_items(k, v, strip, at, x);
-      Item last = select(before.some, before.value, Item{NEUTRAL});
-#pragma unroll
-      for (int i = 0; i < ITEMS; i++) {
-        Item next = op(last, x[i]);
-        x[i] = EXCLUSIVE ? last : next;
-        last = next;
-      }
+      Item start = {};
+      if (EXCLUSIVE || INITIAL) start = start_of_column(p, at, 32 * v + own);
+      if constexpr (BYTES_OF_WORDS) before = {select(before.some, before.value, Item{NEUTRAL}), true};
+      results_in_order(x, kept_heads(k, v, strip), before, start);
     } else {
       u32 heads_of_items = kept_heads(k, v, strip), swept = heads_of_items;
       read(k, v, strip, at, x, swept);
