@@ -43,8 +43,8 @@ class Lane:
 
     @property
     def again(self) -> bool:
-        """Whether all rows read the same items. They ask their multiprocessor's own cache then: one place of the second-level cache
-        that all ask bounded flags of one list for rows of 40 f4 at .11 of a copy (H200)."""
+        """Whether all rows read the same items. They ask their multiprocessor's own cache then: one place of the second-level
+        cache that all ask bounded flags of one list for rows of 40 f4 at .11 of a copy (H200)."""
         return bool(self.rows) and not any(self.rows)
 
     def grain(self, *more: int) -> int:
