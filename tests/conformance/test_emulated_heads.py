@@ -15,7 +15,7 @@ LISTED = {
     "columns": Call("max-float32", ((700, 129), 0), segments="line", exclusive=True, initial="scalar"),
 }
 BYTES = {
-    "rows that begin anywhere": Call("add-int8", ((600, 70), 1), segments="line", exclusive=True),
+    "rows that begin anywhere": Call("add-int8", ((600, 70), 1), segments="line", exclusive=True, initial="rows"),
     "rows as they lie in pieces of memory": Call("max-uint8", ((530, 470), 1), segments="lengths"),
     "backwards": Call("min-int8", ((70, 1000), 1), segments="line", reverse=True, inside="padded"),
     "heads of each": Call("xor-bool", ((530, 130), 1), segments="flags"),
@@ -54,7 +54,7 @@ FAULTS = [
     ("batches", "list[j / 32]", "list[0]"),
     ("rows", "w + 1 + (at >> 5)", "w + (at >> 5)"),
     ("rows that begin anywhere", "none &= open[k];", ""),
-    ("rows that begin anywhere", "keep_bytes(last, open[k]) : inclusive", "last : inclusive"),
+    ("rows that begin anywhere", "keep_bytes(last, open[k], anew) : inclusive", "last : inclusive"),
     ("rows as they lie in pieces of memory", "within * ITEMS - before_row", "within * ITEMS"),
 ]
 

@@ -73,7 +73,7 @@ def packing(plan: Plan, layout: Layout) -> int:
     ]
     truths = [kind == "b" for kind in kinds[1:]]
     alone = len(kinds) == 3 and set(kinds) <= set("biu") and truths[0] == truths[1]
-    plain = plan.map is plan.finish is None and not (plan.reduce or (plan.segmented and plan.initial))
+    plain = plan.map is plan.finish is None and not plan.reduce
     if known is None or not (alone and plain) or layout.loads[0].still or layout.loads[0].size > 1:
         return 0
     return BYTEWISE.get(known[1].vector, 0)

@@ -99,6 +99,7 @@ __device__ __forceinline__ Element byte_element(u32 sum, bool head = false) {
   get<0>(item) = convert<typename Component<0>::Acc>(sum ^ TURNED);
   return element(item, head);
 }
+__device__ __forceinline__ u32 byte_of(const Prefix& p) { return p.some ? convert<u32>(p.value.head) & 0xff ^ TURNED : NEUTRAL; }
 
 // Of segments: bit k of the heads of a run says that one starts at item k.
 typedef HeadsOfRun<ITEMS> Heads;
@@ -116,7 +117,7 @@ __device__ __forceinline__ u32 eight(const Heads& heads, int at) {
 }
 // 0xff for each byte whose lowest bit is set.
 __device__ __forceinline__ u32 filled(u32 bits) { return (bits & 0x01010101u) * 0xffu; }
-__device__ __forceinline__ u32 keep_bytes(u32 word, u32 kept) { return (word & kept) | (EMPTY & ~kept); }
+__device__ __forceinline__ u32 keep_bytes(u32 word, u32 kept, u32 others = EMPTY) { return (word & kept) | (others & ~kept); }
 __device__ __forceinline__ u32 join_bytes(u32 a, u32 b) {
   if constexpr (BITS) return join_bits(a, b);
   else if constexpr (MOST) return __byte_perm(join_halves(a << 8, b << 8), join_halves(a, b), 0x7351);
@@ -182,16 +183,17 @@ struct Quarters {
   }
   __device__ __forceinline__ Element last_segment() const { return byte_element(sums >> 24 ^ TURNED, free >> 24 == 0); }
 
-  // The prefixes of the run, which follows `before`.
-  __device__ __forceinline__ void finish(u32 before, Packed& run) {
-    const u32 carry = ((before ^ TURNED) & 0xff) * 0x01010101u;
-    const u32 start = __byte_perm(carry, join_bytes(keep_bytes(carry, free), sums), 0x6540);
-    u32 none = FULL, last = start;
+  // The prefixes of the run, which follows `before`; segments start from `start`.
+  __device__ __forceinline__ void finish(const Prefix& before, const Item& start, Packed& run) {
+    const u32 anew = INITIAL ? (convert<u32>(start.head) & 0xff) * 0x01010101u : EMPTY;
+    const u32 carry = ((byte_of(before) ^ TURNED) & 0xff) * 0x01010101u;
+    const u32 behind = __byte_perm(carry, join_bytes(keep_bytes(carry, free, anew), sums), 0x6540);  // the quarters before
+    u32 none = FULL, last = behind;
 #pragma unroll
     for (int k = 0; k < 4 * PART; k++) {
       none &= open[k];
-      const u32 inclusive = join_bytes(keep_bytes(start, none), item(k));
-      item(k) = EXCLUSIVE ? keep_bytes(last, open[k]) : inclusive;
+      const u32 inclusive = join_bytes(keep_bytes(behind, none, anew), item(k));
+      item(k) = EXCLUSIVE ? keep_bytes(last, open[k], anew) : inclusive;
       last = inclusive;
     }
 #pragma unroll
@@ -221,4 +223,3 @@ __device__ __forceinline__ u32 before_lane(u32 sums, int lane) {
   return lane ? sums : NEUTRAL;
 }
 
-__device__ __forceinline__ u32 byte_of(const Prefix& p) { return p.some ? convert<u32>(p.value.head) & 0xff ^ TURNED : NEUTRAL; }

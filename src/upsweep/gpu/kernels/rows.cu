@@ -187,7 +187,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
       Element sums = up_sweep<LANES>(quarters.last_segment(), within);
       if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);
       down_sweep<LANES>(before, within, sums, start);
-      quarters.finish(byte_of(before), w);
+      quarters.finish(before, start, w);
     } else {
       u32 sums = sum_to<LANES>(sum_bytes(w), within);
       if constexpr (SHARED_ROWS) meet(p, byte_element(sums), warp, lane, own, start, before, after);

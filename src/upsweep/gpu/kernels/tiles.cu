@@ -195,7 +195,7 @@ struct Worker {
       if constexpr (SEGMENTED) {
         Quarters quarters(w, region(k, i).kept_heads(p, row, j));
         down_sweep<32>(before, lane, up_sweep<16>(quarters.last_segment(), lane), s.start[k & 1]);
-        quarters.finish(byte_of(before), w);
+        quarters.finish(before, s.start[k & 1], w);
       } else {
         scan_bytes(w, join(byte_of(before), before_lane(sum_to(sum_bytes(w), lane), lane)));
       }
