@@ -15,7 +15,9 @@ LISTED = {
     "columns": Call("max-float32", ((700, 129), 0), segments="line", exclusive=True, initial="scalar"),
 }
 BYTES = {
-    "rows that begin anywhere": Call("add-int8", ((600, 70), 1), segments="line", exclusive=True, initial="rows"),
+    "rows that begin anywhere": Call(
+        "add-int8", ((600, 70), 1), segments="line", exclusive=True, initial="rows"
+    ),
     "rows as they lie in pieces of memory": Call("max-uint8", ((530, 470), 1), segments="lengths"),
     "backwards": Call("min-int8", ((70, 1000), 1), segments="line", reverse=True, inside="padded"),
     "heads of each": Call("xor-bool", ((530, 130), 1), segments="flags"),
