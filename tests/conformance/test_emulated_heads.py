@@ -11,7 +11,6 @@ LISTED = {
     "short": Call("hash-u64", ((30, 200), 0), segments="line", reverse=True, initial="rows"),
     "batches": Call("hash-u64", ((900, 129, 10), 1), segments="lengths", reverse=True),
     "rows": Call("hash-u64", ((600, 70), 1), segments="lengths", inside="padded"),
-    # Where any order will do, columns go one prefix after the other.
     "columns": Call("max-float32", ((700, 129), 0), segments="line", exclusive=True, initial="scalar"),
 }
 BYTES = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from upsweep.gpu import functions, params
 from upsweep.gpu.choice import Choice
-from upsweep.gpu.demands import any_order, light, turned_piece, words, words_read
+from upsweep.gpu.demands import light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
@@ -109,7 +109,6 @@ class Columns(Choice):
         (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if words else (0,)
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()};\n"
-            f"constexpr bool ANY_ORDER = {str(any_order(plan)).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
             f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"

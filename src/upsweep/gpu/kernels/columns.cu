@@ -9,8 +9,8 @@
 // A ticket after a block's first. Where there is a block for each tile, none takes two.
 __device__ __forceinline__ i64 next_ticket(const Params& p) { return gridDim.x >= p.tickets ? p.tickets : take_ticket(p); }
 
-// Where any order will do, a prefix after the other takes half the operations of the tree's sweeps: on bytes, and within segments.
-constexpr bool BYTES_OF_WORDS = RAGGED || is_woven<Input<0>::Load>, CHAINED = (BYTES_OF_WORDS || (SEGMENTED && ANY_ORDER)) && SUBS == 1;
+// Operators on bytes allow any order: a prefix after the other takes half the operations of the tree's sweeps.
+constexpr bool CHAINED = (RAGGED || is_woven<Input<0>::Load>) && SUBS == 1 && !SEGMENTED;
 
 // The warps that read, sum and write.
 struct Worker : Mover {
@@ -24,13 +24,11 @@ struct Worker : Mover {
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) x[i] = Map()(given[i], index[i]);
   }
-  // Calls f(heads), with heads that the compiler knows to be none where the lanes of a warp share a run's heads and it has none.
-  template <class F> static __device__ __forceinline__ void with_heads(u32 heads, F&& f) {
-    if (!SEGMENTED || (!HEADS_APART && SUBS == 1 && heads == 0)) f(Int<0>{});
-    else f(heads);
+  // The same swept up; `swept` are its heads, swept up likewise.
+  __device__ __forceinline__ void read(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS], u32& swept) const {
+    read_items(k, v, strip, at, x);
+    up_sweep(x, swept);
   }
-  static __device__ __forceinline__ u32 bits(u32 heads) { return heads; }
-  static __device__ __forceinline__ u32 bits(Int<0>) { return 0; }
 
   // Bit i: a segment starts at item i of the run.
   __device__ __forceinline__ u32 heads_of_run(int k, int v, int strip, const Spot& at) const {
@@ -100,16 +98,10 @@ struct Worker : Mover {
         continue;
       }
       Item x[ITEMS];
-      const u32 heads = heads_of_run(k, v, strip, at);
-      keep_heads(k, v, strip, heads);
-      read_items(k, v, strip, at, x);
-      bool head = false;
-      with_heads(heads, [&](auto known) {
-        u32 swept = bits(known);
-        up_sweep(x, swept);
-        head = swept >> (ITEMS - 1) & 1;
-      });
-      Element e = up_sweep_subs(element(x[ITEMS - 1], head), sub);
+      u32 swept = heads_of_run(k, v, strip, at);
+      keep_heads(k, v, strip, swept);
+      read(k, v, strip, at, x, swept);
+      Element e = up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub);
       if (sub == SUBS - 1) s.sums[stage_of(k)][part(strip)][32 * v + own] = e;
     }
   }
@@ -119,25 +111,25 @@ struct Worker : Mover {
     Prefix before = {s.prefixes[stage_of(k)][part(strip)][32 * v + own], INITIAL || at.t > 0 || part(strip) > 0};
     if constexpr (CHAINED) {
       read_items(k, v, strip, at, x);
-      Item start = {};
-      if (EXCLUSIVE || INITIAL) start = start_of_column(p, at, 32 * v + own);
-      if constexpr (BYTES_OF_WORDS) before = {select(before.some, before.value, Item{NEUTRAL}), true};
-      with_heads(kept_heads(k, v, strip), [&](auto known) { results_in_order(x, bits(known), before, start); });
+      Item last = select(before.some, before.value, Item{NEUTRAL});
+#pragma unroll
+      for (int i = 0; i < ITEMS; i++) {
+        Item next = op(last, x[i]);
+        x[i] = EXCLUSIVE ? last : next;
+        last = next;
+      }
     } else {
-      read_items(k, v, strip, at, x);
+      u32 heads_of_items = kept_heads(k, v, strip), swept = heads_of_items;
+      read(k, v, strip, at, x, swept);
       Item start = {}, next = {};
       if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of_column(p, at, 32 * v + own);
       if constexpr (!EXCLUSIVE) next = s.prefixes[stage_of(k)][part(strip) + 1][32 * v + own];
-      with_heads(kept_heads(k, v, strip), [&](auto known) {
-        u32 swept = bits(known);
-        up_sweep(x, swept);
-        if constexpr (SUBS > 1) {
-          down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
-          Item following = from_lane(before.value, (lane + LANES) % 32);
-          next = select(sub == SUBS - 1, next, following);
-        }
-        results(x, bits(known), swept, before, next, start);
-      });
+      if constexpr (SUBS > 1) {
+        down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
+        Item following = from_lane(before.value, (lane + LANES) % 32);
+        next = select(sub == SUBS - 1, next, following);
+      }
+      results(x, heads_of_items, swept, before, next, start);
     }
   }
 
