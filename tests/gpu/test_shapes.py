@@ -530,10 +530,11 @@ def test_turned_rows_come_by_128_bytes_where_lanes_hold_them(dtype, side, flags,
         ((5000, 30), 0, {}, True),
         ((5000, 30), 0, {"reverse": True}, False),
         ((5000, 300), 0, {}, False),
-        ((5000, 300), 1, {}, False),
+        ((5000, 300), 1, {}, True),
+        ((5000, 300), 1, {"reverse": True}, False),
     ],
 )
-def test_segments_that_nobody_wrote_down_are_bits_where_tiles_read_them(
+def test_segments_that_nobody_wrote_down_are_bits_where_kernels_read_them(
     shape, axis, flags, bits, monkeypatch
 ):
     answers = {"architecture": 90, "attribute": 132, "blocks_per_multiprocessor": 3, "load": None}

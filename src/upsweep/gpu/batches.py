@@ -14,6 +14,7 @@ from upsweep.gpu.layout import Lane, Layout, forward
 from upsweep.gpu.shapes import Chip
 from upsweep.gpu.shapes.batches import BATCHED_ROWS, NEAR, for_batches
 from upsweep.gpu.shapes.short import FLAGS, KNOWN, STEP
+from upsweep.gpu.sharing import rounded_up
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
@@ -34,7 +35,8 @@ class Batches(Abreast):
     def shared_bytes(self, plan: Plan) -> int:
         sizes = _sizes(plan, self.layout)
         between = _pad(self.layout) * (self.threads // self.columns) * self.shape.vector
-        return self.width * self.layout.n * sum(sizes) + (16 + between) * len(sizes)
+        bits = rounded_up(-(-self.layout.n // 8), 16) if self.layout.listed else 0
+        return bits + self.width * self.layout.n * sum(sizes) + (16 + between) * len(sizes)
 
     def spec(self, plan: Plan) -> str:
         layout, shape = self.layout, self.shape
@@ -58,7 +60,7 @@ class Batches(Abreast):
                 for x in arrays
             ]
 
-        truths = {"SEQUENTIAL": plan.order == "sequential"}
+        truths = {"SEQUENTIAL": plan.order == "sequential", "LISTED": layout.listed}
         return declared(plan, layout, numbers, truths, moved(layout.loads, 0), moved(layout.stores, apart))
 
 

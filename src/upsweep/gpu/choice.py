@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from upsweep.engine import EngineError
-from upsweep.gpu.demands import costly, packed
+from upsweep.gpu.demands import costly, packing
 from upsweep.gpu.layout import Lane, Layout, flip, mode
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
 from upsweep.gpu.shapes.tiles import AHEAD
@@ -158,7 +158,7 @@ class Choice:
             "GROUP": shape.group,
             "NODE_WORDS": node_words(plan),
             "SHARED_BYTES": self.shared_bytes(plan),
-            "BYTEWISE": packed(plan, layout),
+            "BYTEWISE": packing(plan, layout),
             "COLUMNS": shape.stretch,
             "LINE_BYTES": layout.bytes,
         }
@@ -174,7 +174,7 @@ class Choice:
             "HEADS_FLIP": heads is not None and heads.along == -1,
             "HEADS_BITS": self.bits,
             "HEADS_APART": apart is not None,
-            "HEADS_AGAIN": heads is not None and _again(heads),
+            "HEADS_AGAIN": heads is not None and heads.again,
         }
         room = self.room(plan)
         at_inputs, at_outputs, at_heads = self.places(plan)
@@ -184,17 +184,23 @@ class Choice:
             "HEADS_AT": at_heads,
             "KEEPS": int(min(room.sums) >= 0),
             "SUMS_FLIP": int(flip(layout.moving()[0], shape.lanes * shape.items)) if layout.moving() else 0,
-            "HEADS_MODE": "SHIFTED" if heads is None or abs(heads.along) == 1 else "STRIDED",
+            "HEADS_MODE": self._heads_mode(),
             "HEADS_PITCH": pitch(shape, apart) if apart else 0,
             "HEADS_BEGIN": begin(shape, apart) if apart else -1,
             "HEADS_GRAIN": heads.grain_of_lines(self.width, self.columns) if heads and columns else 1,
         }
         inputs = [
-            {**self.moved(plan, x, at, True), "again": _again(x)} for x, at in zip(layout.loads, at_inputs)
+            {**self.moved(plan, x, at, True), "again": x.again} for x, at in zip(layout.loads, at_inputs)
         ]
         outputs = [self.moved(plan, x, at, False) for x, at in zip(layout.stores, at_outputs)]
         components = [{"at": at} for at in room.sums]
         return declared(plan, layout, numbers, truths, inputs, outputs, components)
+
+    def _heads_mode(self) -> str:
+        heads = self.layout.heads
+        if heads is None or (self.across and abs(heads.along) == 1):
+            return "SHIFTED"
+        return mode(heads, self.shape.lanes * self.shape.items)
 
 
 class Abreast(Choice):
@@ -207,12 +213,6 @@ class Abreast(Choice):
     @property
     def across(self) -> bool:
         return True
-
-
-def _again(x: Lane) -> bool:
-    """Whether all rows read the same items. They ask their multiprocessor's own cache then: one place of the second-level cache
-    that all ask bounded flags of one list for rows of 40 f4 at .11 of a copy (H200)."""
-    return bool(x.rows) and not any(x.rows)
 
 
 def tickets_ahead(plan: Plan, choice: Choice) -> int:

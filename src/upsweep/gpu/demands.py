@@ -67,18 +67,13 @@ BYTEWISE = {"add": 1, "or_": 2, "and_": 3, "xor": 4, ">": 5, "<": 6}
 
 def packing(plan: Plan, layout: Layout) -> int:
     """The operator that makes sums of bytes four at a time, of rows that may be cut anywhere, or 0."""
-    return 0 if plan.segmented else packed(plan, layout)
-
-
-def packed(plan: Plan, layout: Layout) -> int:
-    """The operator that makes sums of bytes four at a time, within segments too, or 0."""
     known = variant_of(plan.op, plan.accumulators)
     kinds = [
         d.kind if d.itemsize == 1 else "" for d in (*plan.loads, *plan.accumulators, *params.stored(plan))
     ]
     truths = [kind == "b" for kind in kinds[1:]]
     alone = len(kinds) == 3 and set(kinds) <= set("biu") and truths[0] == truths[1]
-    plain = plan.map is plan.finish is None and not (plan.reduce or (plan.segmented and plan.initial))
+    plain = plan.map is plan.finish is None and not plan.reduce
     if known is None or not (alone and plain) or layout.loads[0].still or layout.loads[0].size > 1:
         return 0
     return BYTEWISE.get(known[1].vector, 0)
@@ -93,7 +88,8 @@ def held(plan: Plan, layout: Layout) -> int:
     alike = all(
         (a - b) % 16 == 0 for a, b in zip((x.phase + x.offset, *x.rows), (y.phase + y.offset, *y.rows))
     )
-    placed = x.along == y.along == 1 and alike and mode(x, 16) == "SHIFTED"
+    apart = layout.heads is not None and not layout.listed
+    placed = x.along == y.along == 1 and alike and not apart and mode(x, 16) == "SHIFTED"
     return layout.n + 15 * placed
 
 

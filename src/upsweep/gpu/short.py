@@ -133,7 +133,7 @@ class Short(Abreast):
                 for x in arrays
             ]
 
-        truths = {"SEQUENTIAL": plan.order == "sequential", "BEHIND": self.dense}
+        truths = {"SEQUENTIAL": plan.order == "sequential", "BEHIND": self.dense, "LISTED": layout.listed}
         inputs, outputs = (
             moved(layout.loads),
             moved(

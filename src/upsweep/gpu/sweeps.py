@@ -47,6 +47,14 @@ class Rows(Choice):
         one = self.shape.items * self.shape.lanes
         return one * self.shape.warps * self.shape.cluster if self.shape.together else one
 
+    def reads_bits(self, plan: Plan) -> bool:
+        return self.layout.listed and not plan.reverse
+
+    def room(self, plan: Plan) -> Room:
+        room = super().room(plan)
+        # A block makes bits of a list.
+        return room._replace(area=room.heads, heads=-1) if self.layout.listed else room
+
     def grid(self, resident: Callable[[], int]) -> int:
         alone = self.shape.warps * (32 // self.shape.lanes)
         return self.rows * self.tiles * self.shape.cluster if self.shape.together else -(-self.rows // alone)
@@ -110,7 +118,7 @@ class Tiles(Choice):
 
     def reads_bits(self, plan: Plan) -> bool:
         turned_alike = self.shape.items * max(x.size for x in self.layout.arrays()) <= 128
-        return not plan.reverse and self.shape.items in (8, 16, 32) and turned_alike
+        return not plan.reverse and self.shape.items in (8, 16, 32, 64) and turned_alike
 
     def room(self, plan: Plan) -> Room:
         apart = results_apart(plan, self.layout)

@@ -58,6 +58,7 @@ struct Lane {
   u64 first;    // batch of the block
   int batches;  // of the block
   int column;
+  const u32* list;  // bits of the heads that all columns share
 
   __device__ __forceinline__ int n() const { return LENGTH ? LENGTH : (int)p.n; }
   // Whether a run that begins at item j has item k. The last run of a column has the first SURE items, and none from MOST on.
@@ -109,6 +110,7 @@ struct Lane {
   // Bit k is set where item k of a run starts a segment; the first item of a column starts one in any case.
   __device__ __forceinline__ u32 heads(int batch, int j) const {
     if constexpr (!SEGMENTED) return 0;
+    if constexpr (LISTED) return list[j / 32] >> j % 32 & (u32)((1ull << ITEMS) - 1);
     const char* from = p.heads + row_offset(p, p.heads_strides, first + batch) + column * p.heads_column + j * p.heads_strides.along;
     u32 bits = 0;
 #pragma unroll
@@ -149,14 +151,24 @@ struct Lane {
   }
 };
 
+// The bits of a list that all columns share: a lane looks at one head for its warp, and the bits lie before the items.
+__device__ __forceinline__ void list_heads(const Params& p, u32* list) {
+  for (int at = threadIdx.x; at - threadIdx.x % 32 < p.n; at += THREADS) {
+    const u32 bits = __ballot_sync(0xffffffffu, at > 0 && at < p.n && p.heads[at * p.heads_strides.along] != 0);
+    if (threadIdx.x % 32 == 0) list[at / 32] = bits;
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_batches(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
   const int own = threadIdx.x / COLUMNS;
   const u64 first = (u64)blockIdx.x * (VECTOR * ABREAST);
   const int batches = (int)min(p.rows - (i64)first, (i64)(VECTOR * ABREAST));
-  Lane lane{p, memory, first, batches, (int)threadIdx.x % COLUMNS};
+  const int list_bytes = LISTED ? ((LENGTH ? LENGTH : (int)p.n) + 127) / 128 * 16 : 0;
+  Lane lane{p, memory + list_bytes, first, batches, (int)threadIdx.x % COLUMNS, (const u32*)memory};
   each<INPUTS>([&](auto i) { if constexpr (!Input<i.value>::still) lane.in<i.value>().load(); });
   commit_copies();
+  if constexpr (LISTED) list_heads(p, (u32*)memory);
   wait_copies<0>();
   __syncthreads();  // every thread's copies have landed
   if (own < ABREAST)

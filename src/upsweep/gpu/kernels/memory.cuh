@@ -145,23 +145,24 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       *(uint4*)piece(place() * RUN / 16 + c) = make_uint4(w[4 * c], w[4 * c + 1], w[4 * c + 2], w[4 * c + 3]);
   }
 
-  // The run of bytes as bits: bit k of the result is set where item k is not zero.
-  __device__ __forceinline__ u32 read_bits(const Row& r, i64 j) const {
+  // The run of bytes as bits: bit k is set where item k is not zero.
+  __device__ __forceinline__ void read_bits(const Row& r, i64 j, u32 (&bits)[(N + 31) / 32]) const {
     int shift = MODE == SHIFTED ? (int)((u64)low(r, j) & 15) : 0, own = place() * RUN;
-    u32 bits = 0;
+#pragma unroll
+    for (int q = 0; q < (N + 31) / 32; q++) bits[q] = 0;
     if constexpr (WIDE) {
       u32 w[RUN / 4 + 4];
       read_words(own, shift, w);
 #pragma unroll
       for (int i = 0; i < RUN / 4; i++) {
-        u32 top = (((w[i] & 0x7f7f7f7fu) + 0x7f7f7f7fu) | w[i]) >> 7 & 0x01010101u;
-        bits |= (top * 0x01020408u >> 24) << 4 * i;
+        const u32 word = w[FLIP ? RUN / 4 - 1 - i : i];
+        u32 top = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) >> 7 & 0x01010101u;
+        bits[i / 8] |= (top * (FLIP ? 0x08040201u : 0x01020408u) >> 24) << 4 * (i % 8);
       }
     } else {
 #pragma unroll
-      for (int k = 0; k < N; k++) bits |= (*item(shift + own + k) != 0 ? 1u : 0u) << k;
+      for (int k = 0; k < N; k++) bits[k / 32] |= (*item(shift + own + (FLIP ? N - 1 - k : k)) != 0 ? 1u : 0u) << k % 32;
     }
-    return FLIP ? __brev(bits) >> (32 - N) : bits;
   }
 
   __device__ __forceinline__ void write(const Row&, i64, const T (&in)[N]) const {

@@ -94,9 +94,30 @@ __device__ __forceinline__ void scan_bytes(Packed& w, u32 before) {
   }
 }
 
-// Of segments: bit k of `heads` says that one starts at item k. The bytes of the four items of word i whose bits are set.
-__device__ __forceinline__ u32 bytes_of(u32 bits, int i) { return ((bits >> 4 * i & 15) * 0x00204081u & 0x01010101u) * 0xffu; }
-__device__ __forceinline__ u32 keep_bytes(u32 word, u32 kept) { return (word & kept) | (EMPTY & ~kept); }
+__device__ __forceinline__ Element byte_element(u32 sum, bool head = false) {
+  Item item;
+  get<0>(item) = convert<typename Component<0>::Acc>(sum ^ TURNED);
+  return element(item, head);
+}
+__device__ __forceinline__ u32 byte_of(const Prefix& p) { return p.some ? convert<u32>(p.value.head) & 0xff ^ TURNED : NEUTRAL; }
+
+// Of segments: bit k of the heads of a run says that one starts at item k.
+typedef HeadsOfRun<ITEMS> Heads;
+constexpr int HEAD_WORDS = sizeof(Heads) / 4;
+__device__ __forceinline__ bool any_head(const Heads& heads) {
+  u32 any = 0;
+#pragma unroll
+  for (int q = 0; q < HEAD_WORDS; q++) any |= heads.w[q];
+  return any != 0;
+}
+// Eight of them from a place on.
+__device__ __forceinline__ u32 eight(const Heads& heads, int at) {
+  const u32 low = heads.w[at / 32 % HEAD_WORDS], high = heads.w[(at / 32 + 1) % HEAD_WORDS];
+  return __funnelshift_r(low, high, at % 32) & 0xff;
+}
+// 0xff for each byte whose lowest bit is set.
+__device__ __forceinline__ u32 filled(u32 bits) { return (bits & 0x01010101u) * 0xffu; }
+__device__ __forceinline__ u32 keep_bytes(u32 word, u32 kept, u32 others = EMPTY) { return (word & kept) | (others & ~kept); }
 __device__ __forceinline__ u32 join_bytes(u32 a, u32 b) {
   if constexpr (BITS) return join_bits(a, b);
   else if constexpr (MOST) return __byte_perm(join_halves(a << 8, b << 8), join_halves(a, b), 0x7351);
@@ -104,28 +125,85 @@ __device__ __forceinline__ u32 join_bytes(u32 a, u32 b) {
 }
 
 // The sum of the run from its last head on.
-__device__ __forceinline__ u32 sum_last_segment(const Packed& w, u32 heads) {
-  const u32 since = FULL << (31 - __clz(heads | 1));
+__device__ __forceinline__ Element last_segment(const Packed& w, const Heads& heads) {
+  Heads since;
+  bool later = false;
+#pragma unroll
+  for (int q = HEAD_WORDS - 1; q >= 0; q--) {
+    since.w[q] = later ? 0 : FULL << (31 - __clz(heads.w[q] | 1));
+    later |= heads.w[q] != 0;
+  }
   Packed last;
 #pragma unroll
-  for (int i = 0; i < PACKED_WORDS; i++) last[i] = keep_bytes(w[i], bytes_of(since, i));
-  return sum_bytes(last);
+  for (int i = 0; i < PACKED_WORDS; i++)
+    last[i] = keep_bytes(w[i], filled((since.w[i / 8 % HEAD_WORDS] >> 4 * (i % 8) & 15) * 0x00204081u));
+  return byte_element(sum_bytes(last), any_head(heads));
 }
 
-// Prefixes within segments, of a run that follows `before`: over pairs, over four, and from the word before, where no head lies
-// between.
-__device__ __forceinline__ void scan_segments(Packed& w, u32 heads, u32 before) {
-  u32 carry = ((before ^ TURNED) & 0xff) * 0x01010101u;
-#pragma unroll
-  for (int i = 0; i < PACKED_WORDS; i++) {
-    const u32 one = ~bytes_of(heads, i), two = one & (one << 8 | 0xff), all = two & (two << 16 | 0xffff), last = carry;
-    u32 sums = join_bytes(keep_bytes(w[i] << 8, one & 0xffffff00u), w[i]);
-    sums = join_bytes(keep_bytes(sums << 16, two & 0xffff0000u), sums);
-    sums = join_bytes(keep_bytes(carry, all), sums);
-    carry = __byte_perm(sums, 0, 0x3333);
-    w[i] = EXCLUSIVE ? keep_bytes(__byte_perm(last, sums, 0x6540), one) : sums;
-  }
+// The bytes of four words change places: byte b of word c and byte c of word b.
+__device__ __forceinline__ void turn_bytes(u32 (&w)[4]) {
+  const u32 a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[0], w[1], 0x7362);
+  const u32 c = __byte_perm(w[2], w[3], 0x5140), d = __byte_perm(w[2], w[3], 0x7362);
+  w[0] = __byte_perm(a, c, 0x5410); w[1] = __byte_perm(a, c, 0x7632);
+  w[2] = __byte_perm(b, d, 0x5410); w[3] = __byte_perm(b, d, 0x7632);
 }
+
+// A run in four quarters, one in each byte of its words, so that one operation on words combines an item of each with the item before
+// it. Bytes in their order are combined in pairs, in fours, and with the word before: twice the instructions.
+struct Quarters {
+  static constexpr int PART = PACKED ? PACKED_WORDS / 4 : 1;
+  u32 w[PART][4], open[4 * PART];  // the items; 0xff where no segment starts
+  u32 sums, free;  // of each quarter's last segment, with the quarters before; 0xff where none starts up to the quarter's end
+
+  __device__ __forceinline__ u32& item(int k) { return w[k / 4][k % 4]; }
+
+  __device__ __forceinline__ Quarters(const Packed& run, const Heads& heads) {
+    u32 starts = 0, last = EMPTY, one = FULL;
+#pragma unroll
+    for (int i = 0; i < PART; i++) {
+#pragma unroll
+      for (int b = 0; b < 4; b++) w[i][b] = run[(b * PART + i) % PACKED_WORDS];
+      turn_bytes(w[i]);
+    }
+#pragma unroll
+    for (int k = 0; k < 4 * PART; k++) {
+      if (k % 8 == 0) {
+        starts = 0;
+#pragma unroll
+        for (int b = 0; b < 4; b++) starts |= eight(heads, b * 4 * PART + k) << 8 * b;
+      }
+      open[k] = ~filled(starts >> k % 8);
+      one &= open[k];
+      last = item(k) = join_bytes(keep_bytes(last, open[k]), item(k));
+    }
+    const u32 two = one & (one << 8 | 0xff);
+    free = two & (two << 16 | 0xffff);
+    sums = join_bytes(keep_bytes(last << 8, one & 0xffffff00u), last);
+    sums = join_bytes(keep_bytes(sums << 16, two & 0xffff0000u), sums);
+  }
+  __device__ __forceinline__ Element last_segment() const { return byte_element(sums >> 24 ^ TURNED, free >> 24 == 0); }
+
+  // The prefixes of the run, which follows `before`; segments start from `start`.
+  __device__ __forceinline__ void finish(const Prefix& before, const Item& start, Packed& run) {
+    const u32 anew = INITIAL ? (convert<u32>(start.head) & 0xff) * 0x01010101u : EMPTY;
+    const u32 carry = ((byte_of(before) ^ TURNED) & 0xff) * 0x01010101u;
+    const u32 behind = __byte_perm(carry, join_bytes(keep_bytes(carry, free, anew), sums), 0x6540);  // the quarters before
+    u32 none = FULL, last = behind;
+#pragma unroll
+    for (int k = 0; k < 4 * PART; k++) {
+      none &= open[k];
+      const u32 inclusive = join_bytes(keep_bytes(behind, none, anew), item(k));
+      item(k) = EXCLUSIVE ? keep_bytes(last, open[k], anew) : inclusive;
+      last = inclusive;
+    }
+#pragma unroll
+    for (int i = 0; i < PART; i++) {
+      turn_bytes(w[i]);
+#pragma unroll
+      for (int b = 0; b < 4; b++) run[(b * PART + i) % PACKED_WORDS] = w[i][b];
+    }
+  }
+};
 
 // The sum of all lanes; in aligned groups of LANES lanes the sum up to this one, and from these the sum of those before it.
 __device__ __forceinline__ u32 sum_lanes(u32 sum) {
@@ -145,12 +223,3 @@ __device__ __forceinline__ u32 before_lane(u32 sums, int lane) {
   return lane ? sums : NEUTRAL;
 }
 
-__device__ __forceinline__ Element byte_element(u32 sum, bool head = false) {
-  Item item;
-  get<0>(item) = convert<typename Component<0>::Acc>(sum ^ TURNED);
-  return element(item, head);
-}
-__device__ __forceinline__ Element last_segment(const Packed& w, u32 heads) {
-  return byte_element(sum_last_segment(w, heads), heads != 0);
-}
-__device__ __forceinline__ u32 byte_of(const Prefix& p) { return p.some ? convert<u32>(p.value.head) & 0xff ^ TURNED : NEUTRAL; }

@@ -12,11 +12,16 @@ template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, PLAC
 template <int I, int LANES, int N> using LoadSlab = typename SlabOf<typename Input<I>::Load, Input<I>, LANES, N>::type;
 template <int O, int LANES, int N> using StoreSlab = typename SlabOf<typename Output<O>::Store, Output<O>, LANES, N>::type;
 
-// Heads are bytes, or bits, of which an item of the slab is one lane's N.
+// The heads of a lane's run: bit k says that a segment starts at item k.
+template <int N> struct HeadsOfRun { u32 w[(N + 31) / 32]; };
+// A region holds them unless they are one list for all rows of a kernel that needs no copy of it. They are bytes, or bits, of which an
+// item of the slab has PER.
+constexpr bool HEADS_HERE = SEGMENTED && HEADS_AT >= 0;
 template <int LANES, int N, bool BITS> struct HeadsOf { typedef Slab<u8, HEADS_MODE, HEADS_FLIP, 1, LANES, N> type; };
 template <int LANES, int N> struct HeadsOf<LANES, N, true> {
-  static_assert(turn(1) == turn(N), "slabs of a region turn their pieces alike");
-  typedef Slab<typename bits_of<N / 8>::type, ALIGNED, false, N / 8, LANES, 1> type;
+  static constexpr int PER = N < 32 ? N : 32;
+  static_assert(turn(N / PER) == turn(N), "slabs of a region turn their pieces alike");
+  typedef Slab<typename bits_of<PER / 8>::type, ALIGNED, false, PER / 8, LANES, N / PER> type;
 };
 template <int LANES, int N> using HeadSlab = typename HeadsOf<LANES, N, HEADS_BITS>::type;
 
@@ -24,6 +29,7 @@ template <int LANES, int N> using HeadSlab = typename HeadsOf<LANES, N, HEADS_BI
 constexpr bool STREAMED = CARRY || OWN > 0;
 
 template <int LANES, int N> struct Region {
+  static constexpr int PER = N < 32 ? N : 32;  // heads in a word of bits
   static constexpr int WARP_BYTES = (AREA * (32 / LANES) + 127) / 128 * 128;
 
   char* shared;   // of the warp
@@ -44,22 +50,22 @@ template <int LANES, int N> struct Region {
     return {p.out[O] + row_offset(p, p.out_strides[O], row), p.out_strides[O].along, 0, p.n};
   }
   static __device__ __forceinline__ Row heads(const Params& p, u64 row) {
-    if constexpr (HEADS_BITS) return {p.heads, N / 8, 0, (p.n + N - 1) / N};
+    if constexpr (HEADS_BITS) return {p.heads, PER / 8, 0, (p.n + PER - 1) / PER};
     return {p.heads + row_offset(p, p.heads_strides, row), p.heads_strides.along, p.heads_first, p.n};
   }
 
   // Starts the copies of the items from j on; the caller commits them.
   __device__ __forceinline__ void load(const Params& p, u64 row, i64 j) const {
     each<INPUTS>([&](auto i) { if constexpr (!Input<i.value>::still) load_slab<i.value>().template load<Input<i.value>::again>(in<i.value>(p, row), j); });
-    if constexpr (SEGMENTED) head_slab().template load<HEADS_AGAIN>(heads(p, row), HEADS_BITS ? j / N : j);
+    if constexpr (HEADS_HERE) head_slab().template load<HEADS_AGAIN>(heads(p, row), HEADS_BITS ? j / PER : j);
   }
 
   static __device__ __forceinline__ void fetch_items(const Params& p, u64 row, i64 j, int count, int lane) {
     each<INPUTS>([&](auto i) {
       if constexpr (!Input<i.value>::still) LoadSlab<i.value, LANES, N>::fetch_items(in<i.value>(p, row), j, count, lane);
     });
-    if constexpr (HEADS_BITS) HeadSlab<LANES, N>::fetch_items(heads(p, row), j / N, (count + N - 1) / N, lane);
-    else if constexpr (SEGMENTED) HeadSlab<LANES, N>::fetch_items(heads(p, row), j, count, lane);
+    if constexpr (HEADS_HERE && HEADS_BITS) HeadSlab<LANES, N>::fetch_items(heads(p, row), j / PER, (count + PER - 1) / PER, lane);
+    else if constexpr (HEADS_HERE) HeadSlab<LANES, N>::fetch_items(heads(p, row), j, count, lane);
   }
 
   // Asks the cache for the ends of a row of results that touches no other.
@@ -83,14 +89,13 @@ template <int LANES, int N> struct Region {
       sum_slab<c.value>().write({}, 0, raw);
     });
   }
-  __device__ __forceinline__ u32 kept(const Params& p, u64 row, i64 j, Item (&x)[N]) const {
+  __device__ __forceinline__ void kept(Item (&x)[N]) const {
     each<COMPONENTS>([&](auto c) {
       typename Component<c.value>::Acc raw[N];
       sum_slab<c.value>().read({}, 0, raw);
 #pragma unroll
       for (int k = 0; k < N; k++) get<c.value>(x[k]) = raw[k];
     });
-    return read_heads(p, row, j);
   }
 
   // This lane's run as it is read.
@@ -111,29 +116,42 @@ template <int LANES, int N> struct Region {
     });
   }
 
-  // The same as it is combined; bit k of the result: a segment starts at item k of it.
-  __device__ __forceinline__ u32 read_items(const Params& p, u64 row, i64 j, Item (&x)[N]) const {
+  // The same as it is combined.
+  __device__ __forceinline__ void read_items(const Params& p, u64 row, i64 j, Item (&x)[N]) const {
     Given given[N];
     read(p, row, j, given);
     Indices index(p, j + lane % LANES * N);
 #pragma unroll
     for (int k = 0; k < N; k++) x[k] = Map()(given[k], index[k]);
-    return read_heads(p, row, j);
   }
 
-  __device__ __forceinline__ u32 read_heads(const Params& p, u64 row, i64 j) const {
-    if constexpr (!SEGMENTED) return 0;
-    else {
-      u32 bits;
+  __device__ __forceinline__ HeadsOfRun<N> read_heads(const Params& p, u64 row, i64 j) const {
+    HeadsOfRun<N> bits = {};
+    if constexpr (HEADS_HERE) {
       if constexpr (HEADS_BITS) {
-        typename bits_of<N / 8>::type own[1];
-        head_slab().read(heads(p, row), j / N, own);
-        bits = own[0];
+        typename bits_of<PER / 8>::type own[N / PER];
+        head_slab().read(heads(p, row), j / PER, own);
+        memcpy(bits.w, own, N / 8);
       } else {
-        bits = head_slab().read_bits(heads(p, row), j);
+        head_slab().read_bits(heads(p, row), j, bits.w);
       }
-      return j + lane % LANES * N == 0 ? bits & ~1u : bits;  // a row starts its first segment anyway
+      if (j + lane % LANES * N == 0) bits.w[0] &= ~1u;  // a row starts its first segment anyway
     }
+    return bits;
+  }
+  // Heads that came as bytes, as bits in their place: a second look at them is one load.
+  static constexpr bool KEEPS_HEADS = HEADS_HERE && !HEADS_BITS && N >= 4;
+  __device__ __forceinline__ u32* own_heads() const { return (u32*)head_slab().item(lane * (int)sizeof(HeadsOfRun<N>)); }
+  __device__ __forceinline__ void keep_heads(const HeadsOfRun<N>& bits) const {
+    if constexpr (!KEEPS_HEADS) return;
+    __syncwarp();  // all lanes have read theirs
+    memcpy(own_heads(), bits.w, sizeof(bits.w));
+  }
+  __device__ __forceinline__ HeadsOfRun<N> kept_heads(const Params& p, u64 row, i64 j) const {
+    if constexpr (!KEEPS_HEADS) return read_heads(p, row, j);
+    HeadsOfRun<N> bits;
+    memcpy(bits.w, own_heads(), sizeof(bits.w));
+    return bits;
   }
 
   // What is written for the prefixes of this lane's run, in place of what was read.

@@ -14,6 +14,45 @@ constexpr int places(int parts) { return 1 << log2_of(2 * parts - 1); }
 __device__ __forceinline__ void arrive_at_cluster() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 __device__ __forceinline__ void await_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
+// Where all rows have one list of heads, a block makes bits of those of its items for all its warps. Bit 32 is the first.
+constexpr bool LISTED = SEGMENTED && !HEADS_HERE, PLACED_ROWS = PACKED && Input<0>::mode == PLACED;
+constexpr int PART = LANES * ITEMS, LIST = (ROW_WARPS * PART + 31) / 32;
+struct List {
+  u32 w[LIST + 3];
+
+  // Of the items from `first` on.
+  __device__ __forceinline__ void load(const Params& p, i64 first) {
+    if (threadIdx.x < 3) w[threadIdx.x == 0 ? 0 : LIST + threadIdx.x] = 0;
+    if constexpr (HEADS_BITS) {
+#pragma unroll
+      for (int k = 0; k < (LIST + THREADS - 1) / THREADS; k++) {
+        const int i = k * THREADS + threadIdx.x;
+        const i64 at = first / 32 + i;
+        if (i < LIST) w[1 + i] = 32 * at < p.n ? ((const u32*)p.heads)[at] & (at == 0 ? ~1u : FULL) : 0;
+      }
+    } else {
+      const char* heads = p.heads + (first + threadIdx.x) * p.heads_strides.along;
+      const int from = first == 0, to = (int)min(p.n - first, (i64)(32 * LIST));  // a row starts its first segment anyway
+#pragma unroll 4
+      for (int k = 0; k < (LIST + WARPS - 1) / WARPS; k++, heads += THREADS * p.heads_strides.along) {
+        const int at = k * THREADS + threadIdx.x;
+        const u32 bits = __ballot_sync(FULL, at >= from && at < to && *heads != 0);
+        if (threadIdx.x % 32 == 0 && at < 32 * LIST) w[1 + at / 32] = bits;
+      }
+    }
+  }
+  // Of a run that begins so many items after the first.
+  __device__ __forceinline__ HeadsOfRun<ITEMS> of_run(int at) const {
+    constexpr bool WHOLE = ITEMS % 32 == 0 && !PLACED_ROWS;
+    HeadsOfRun<ITEMS> heads;
+    const u32* from = w + 1 + (at >> 5);
+#pragma unroll
+    for (int q = 0; q < (ITEMS + 31) / 32; q++) heads.w[q] = WHOLE ? from[q] : __funnelshift_r(from[q], from[q + 1], at & 31);
+    if (ITEMS % 32) heads.w[ITEMS / 32] &= (1u << ITEMS % 32) - 1;
+    return heads;
+  }
+};
+
 // From the block sums of an up-sweep over PARTS neighbours, one a lane, to the prefix of one of them and the prefix behind it.
 // `before` is the prefix of the first neighbour; `after`, the prefix behind all PLACES, stays where the part is the last of them.
 template <int PARTS> __device__ __forceinline__
@@ -119,7 +158,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   u32 group = own.ticket, t = GROUPED ? group % (u32)p.tiles : 0;
   if (GROUPED) group /= (u32)p.tiles;
   i64 row = ((i64)group * (WARPS / ROW_WARPS) + warp / ROW_WARPS) * (32 / LANES) + lane / LANES;
-  i64 j = ((t * CLUSTER + blockIdx.x % CLUSTER) * ROW_WARPS + warp % ROW_WARPS) * (i64)(LANES * ITEMS);
+  const i64 first = (t * CLUSTER + blockIdx.x % CLUSTER) * (i64)(ROW_WARPS * PART), j = first + warp % ROW_WARPS * PART;
   bool exists = row < p.rows;
   if (!exists) row = p.rows - 1;  // stays for the shuffles, writes nothing
   char* shared = memory + warp * RowRegion::WARP_BYTES;
@@ -129,21 +168,26 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   if (exists && j == 0) region.fetch_ends(p, row);
   Item start = {};
   if (INITIAL || EXCLUSIVE) start = start_of(p, row);
+  __shared__ List list;
+  if constexpr (LISTED) list.load(p, first);
   wait_copies<0>();
+  if constexpr (LISTED) __syncthreads();  // all warps have made their bits
   __syncwarp();  // every lane's copies have landed
+  const int before_row = PLACED_ROWS ? (int)((u64)RowRegion::in<0>(p, row).base & 15) : 0;  // bytes that are no items
+  const auto own_heads = LISTED ? list.of_run((int)(j - first) + within * ITEMS - before_row) : region.read_heads(p, row, j);
   Prefix before{start, INITIAL}, after = before;
   if constexpr (PACKED) {
     Packed w;
     const Row from = RowRegion::in<0>(p, row);
     region.template load_slab<0>().read_packed(from, j, w);
     normalize(w);
-    if (Input<0>::mode == PLACED && j == 0 && within == 0) leave_out(w, (int)((u64)from.base & 15));
+    if (PLACED_ROWS && j == 0 && within == 0) leave_out(w, before_row);
     if constexpr (SEGMENTED) {
-      u32 heads = region.read_heads(p, row, j);
-      Element sums = up_sweep<LANES>(last_segment(w, heads), within);
+      Quarters quarters(w, own_heads);
+      Element sums = up_sweep<LANES>(quarters.last_segment(), within);
       if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);
       down_sweep<LANES>(before, within, sums, start);
-      scan_segments(w, heads, byte_of(before));
+      quarters.finish(before, start, w);
     } else {
       u32 sums = sum_to<LANES>(sum_bytes(w), within);
       if constexpr (SHARED_ROWS) meet(p, byte_element(sums), warp, lane, own, start, before, after);
@@ -156,7 +200,9 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
     return;
   }
   Item x[ITEMS];
-  u32 heads = region.read_items(p, row, j, x), swept = heads;
+  region.read_items(p, row, j, x);
+  const u32 heads = own_heads.w[0];
+  u32 swept = heads;
   up_sweep(x, swept);
   Element sums = up_sweep<LANES>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), within);
   if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);

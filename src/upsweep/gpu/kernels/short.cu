@@ -176,7 +176,8 @@ struct Thread {
   }
 
   // Bit k is set where item k starts a segment; the first item starts one in any case.
-  __device__ __forceinline__ u32 heads(int v) const {
+  __device__ __forceinline__ u32 heads(int v, u32 listed) const {
+    if constexpr (LISTED) return listed;
     const char* from = p.heads + row_offset(p, p.heads_strides, row) + existing(column + v) * p.heads_column;
     u32 bits = 0;
 #pragma unroll
@@ -198,8 +199,15 @@ struct Thread {
   }
 };
 
+// The bits of a list that all rows share: a lane looks at one head for its warp.
+__device__ __forceinline__ u32 listed_heads(const Params& p) {
+  const int k = threadIdx.x % 32;
+  return __ballot_sync(0xffffffffu, k > 0 && k < p.n && p.heads[k * p.heads_strides.along] != 0);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
+  const u32 listed = LISTED ? listed_heads(p) : 0;
   constexpr int TOGETHER = BEHIND ? THREADS : 1;  // lanes that stay together
   i64 unit = ((i64)blockIdx.x * THREADS + threadIdx.x) / TOGETHER;
   u64 row = p.rows == 1 ? 0 : unit / p.column_groups;
@@ -223,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
     if (INITIAL || EXCLUSIVE) start = start_of(p, row, own.existing(column + v));
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) x[k] = Map()(given[v][k], index_of(p, k));
-    own.scan(x, SEGMENTED ? own.heads(v) : 0, start);
+    own.scan(x, SEGMENTED ? own.heads(v, listed) : 0, start);
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) y[v][k] = Finish()(x[k], given[v][k], index_of(p, k));
   }

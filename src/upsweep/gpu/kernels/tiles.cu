@@ -239,13 +239,19 @@ struct Worker {
         region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
         if constexpr (BYTEWISE != ORS || SEGMENTED) normalize(w);  // whether any byte is set is the same before and after
         Element e;
-        if constexpr (SEGMENTED) e = up_sweep<32>(last_segment(w, region(k, i).read_heads(p, row, j)), lane);
-        else e = byte_element(sum_lanes(sum_bytes(w)));
+        if constexpr (SEGMENTED) {
+          const Heads heads = region(k, i).read_heads(p, row, j);
+          region(k, i).keep_heads(heads);
+          e = up_sweep<32>(last_segment(w, heads), lane);
+        } else e = byte_element(sum_lanes(sum_bytes(w)));
         if (lane == 31) s.sum(k, part(i)) = e;
         continue;
       }
       Item x[ITEMS];
-      u32 heads = region(k, i).read_items(p, row, j, x);
+      region(k, i).read_items(p, row, j, x);
+      const auto own = region(k, i).read_heads(p, row, j);
+      region(k, i).keep_heads(own);
+      u32 heads = own.w[0];
       up_sweep(x, heads);
       Element e = up_sweep<GROUP, SWEEPING>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane);
       if (lane % GROUP == GROUP - 1) s.sum(k, group(i)) = e;
@@ -264,9 +270,9 @@ struct Worker {
       normalize(w);
       Prefix before = s.prefixes[k & 1][part(i)];
       if constexpr (SEGMENTED) {
-        u32 heads = region(k, i).read_heads(p, row, j);
-        down_sweep<32>(before, lane, up_sweep<16>(last_segment(w, heads), lane), s.start[k & 1]);
-        scan_segments(w, heads, byte_of(before));
+        Quarters quarters(w, region(k, i).kept_heads(p, row, j));
+        down_sweep<32>(before, lane, up_sweep<16>(quarters.last_segment(), lane), s.start[k & 1]);
+        quarters.finish(before, s.start[k & 1], w);
       } else {
         scan_bytes(w, join(byte_of(before), before_lane(sum_to(sum_bytes(w), lane), lane)));
       }
@@ -284,13 +290,14 @@ struct Worker {
       i64 j = t * TILE + part(i) * STRIP;
       if constexpr (PACKED) { finish_packed(k, i, row, j); continue; }
       Item x[ITEMS]; Element sums;
-      u32 heads, swept;
+      const u32 heads = region(k, i).kept_heads(p, row, j).w[0];
+      u32 swept = heads;
       if constexpr (KEPT) {
-        swept = heads = region(k, i).kept(p, row, j, x);
+        region(k, i).kept(x);
         if (SEGMENTED) up_sweep_heads<ITEMS>(swept);
         sums = element(x[ITEMS - 1], swept_heads(swept >> (ITEMS - 1) & 1, lane));
       } else {
-        swept = heads = region(k, i).read_items(p, row, j, x);
+        region(k, i).read_items(p, row, j, x);
         up_sweep(x, swept);
         sums = up_sweep<max_of(GROUP / 2, 1), SWEEPING>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), lane);
       }

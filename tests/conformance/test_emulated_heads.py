@@ -1,0 +1,79 @@
+"""Where segments start, as kernels hold it: bits of a list that all rows share, and heads of bytes that go four at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.cases import Call
+from conformance.check import wrong
+
+LISTED = {
+    "short": Call("hash-u64", ((30, 200), 0), segments="line", reverse=True, initial="rows"),
+    "batches": Call("hash-u64", ((900, 129, 10), 1), segments="lengths", reverse=True),
+    "rows": Call("hash-u64", ((600, 70), 1), segments="lengths", inside="padded"),
+    "columns": Call("max-float32", ((700, 129), 0), segments="line", exclusive=True, initial="scalar"),
+}
+BYTES = {
+    "rows that begin anywhere": Call(
+        "add-int8", ((600, 70), 1), segments="line", exclusive=True, initial="rows"
+    ),
+    "rows as they lie in pieces of memory": Call("max-uint8", ((530, 470), 1), segments="lengths"),
+    "backwards": Call("min-int8", ((70, 1000), 1), segments="line", reverse=True, inside="padded"),
+    "heads of each": Call("xor-bool", ((530, 130), 1), segments="flags"),
+}
+TILES = [
+    Call("and-uint8", ((3, 20_000), 1), segments="flags", exclusive=True),
+    Call("min-int8", ((20_001,), 0), segments="lengths"),
+    Call("add-uint8", ((5, 10_001), 1), segments="line", reverse=True),
+]
+
+
+@pytest.mark.parametrize("kernel", LISTED)
+def test_a_list_for_all_rows(emulated, kernel):
+    assert wrong(LISTED[kernel], emulated, 1) is None
+    assert f"upsweep_{kernel}" in emulated.gpu.loaded
+
+
+@pytest.mark.parametrize("how", BYTES)
+def test_bytes_within_segments(emulated, how):
+    assert wrong(BYTES[how], emulated, 1) is None
+    assert "upsweep_rows" in emulated.gpu.loaded
+
+
+def test_bytes_within_segments_of_long_rows(emulated, monkeypatch):
+    from upsweep.gpu import sweeps
+
+    monkeypatch.setattr(sweeps, "for_small", lambda *_: None)
+    for call in TILES:
+        emulated.gpu.loaded.clear()
+        assert wrong(call, emulated, 1) is None, call
+        assert "upsweep_tiles" in emulated.gpu.loaded
+
+
+FAULTS = [
+    ("short", "const int k = threadIdx.x % 32;", "const int k = threadIdx.x % 32 ^ 1;"),
+    ("batches", "list[j / 32]", "list[0]"),
+    ("rows", "w + 1 + (at >> 5)", "w + (at >> 5)"),
+    ("rows that begin anywhere", "none &= open[k];", ""),
+    ("rows that begin anywhere", "keep_bytes(last, open[k], anew) : inclusive", "last : inclusive"),
+    ("rows as they lie in pieces of memory", "within * ITEMS - before_row", "within * ITEMS"),
+]
+
+
+@pytest.mark.parametrize(("call", "right", "fault"), FAULTS)
+def test_a_fault_is_found(emulated, call, right, fault, monkeypatch):
+    from upsweep.gpu import compile
+
+    text, planted_in = compile.text, set()
+
+    def planted(kernel, spec):
+        whole = text(kernel, spec)
+        if right in whole:
+            planted_in.add(kernel)
+        return whole.replace(right, fault)
+
+    monkeypatch.setattr(compile, "text", planted)
+    emulated.forget()
+    assert wrong((LISTED | BYTES)[call], emulated, 1) is not None
+    assert planted_in == {call.split()[0]}
+    emulated.forget()
