@@ -32,18 +32,21 @@ def _average(
     """`y[t] = (1 - alpha) y[t-1] + alpha x[t]`, from `initial`, one a row, or from the first item. A weight stands in alpha's
     place: it has the dtype that x is computed in and x's rank, and axes of one item hold for all of x's.
     """
-    return run(_into(empty_like(x), x, alpha, weight, initial, heads, dim, order))
+    # In a compiled graph nobody knows here whether the weight has a gradient.
+    return run(_into(_room(x, weight, dim), x, alpha, weight, initial, heads, dim, order))
+
+
+def _room(x: Tensor, weight: Tensor | None, dim: int) -> Tensor:
+    """Memory with room before the first average, where the gradient of a weight reads the average before each item."""
+    return empty_like(x) if weight is None else with_room(x, dim, False)
 
 
 def _forwards(
     x: Tensor, alpha: float, weight: Tensor | None, initial: Tensor | None, heads: Tensor | None, dim: int, order: str
 ) -> Call:  # fmt: skip
-    """The scan, in memory with room before the first average, where the gradient of the weight reads the average before each
-    item.
-    """
+    """The scan, with that room where the weight has a gradient."""
     graded = weight is not None and weight.requires_grad
-    out = with_room(x, dim, False) if graded else empty_like(x)
-    return _into(out, x, alpha, weight, initial, heads, dim, order)
+    return _into(_room(x, weight if graded else None, dim), x, alpha, weight, initial, heads, dim, order)
 
 
 def _average_with_room(*args: Any) -> Tensor:
@@ -76,8 +79,8 @@ def _state(prefix):
 
 
 @_average.register_fake
-def _(x: Tensor, *_: Any) -> Tensor:
-    return x.new_empty(x.shape)
+def _(x: Tensor, alpha: float, weight: Any, initial: Any, heads: Any, dim: int, order: str) -> Tensor:
+    return _room(x, weight, dim)
 
 
 @_average.register_vmap

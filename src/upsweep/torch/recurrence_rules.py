@@ -25,7 +25,9 @@ from upsweep.torch.ways import Way, Ways
 def _recurrence(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Tensor:
-    return _recurrence_into(None, a, b, initial, heads, dim, reverse, order)
+    # In a compiled graph nobody knows here whether a has a gradient.
+    out = _room(a, b, heads, dim, reverse, order)
+    return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
 
 
 def _recurrence_with_room(
@@ -34,13 +36,16 @@ def _recurrence_with_room(
     """The recurrence, in memory with room before the first item: so the gradient of a may read the state before each item where
     it lies.
     """
-    out = with_room(b, dim, reverse) if _reads_before(a, b, heads, order) else None
+    out = _room(a, b, heads, dim, reverse, order) if a.requires_grad else None
     return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
 
 
-def _reads_before(a: Tensor, b: Tensor, heads: Tensor | None, order: str) -> bool:
-    """Whether the gradient of a reads the states before all items as an array."""
-    return a.requires_grad and not (b.is_complex() or adjoint.in_one_pass(a, b, heads, order))
+def _room(
+    a: Tensor, b: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> Tensor | None:
+    """Memory with that room, where the gradient of a would read the states before all items as an array."""
+    alone = b.is_complex() or adjoint.in_one_pass(a, b, heads, order)
+    return None if alone else with_room(b, dim, reverse)
 
 
 def _shorter(
@@ -49,7 +54,7 @@ def _shorter(
     """The way of `_recurrence_with_room` for calls like this one."""
     if a.shape != b.shape or b.is_complex() or initial is not None:
         return recall.never
-    out = with_room(b, dim, reverse) if _reads_before(a, b, heads, order) else None
+    out = _room(a, b, heads, dim, reverse, order) if a.requires_grad else None
     how = "auto", None, False, (1,), order, None, None
     segments = segments_of(heads, b, dim)
     known = recall.known(recall.alike((a, b), "affine", dim, False, reverse, None, None, out, segments, *how))
@@ -76,8 +81,9 @@ def _recurrence_into(
 
 
 @_recurrence.register_fake
-def _(a: Tensor, b: Tensor, *_: Any) -> Tensor:
-    return b.new_empty(b.shape)
+def _(a: Tensor, b: Tensor, initial: Any, heads: Any, dim: int, reverse: bool, order: str) -> Tensor:
+    out = _room(a, b, heads, dim, reverse, order)
+    return b.new_empty(b.shape) if out is None else out
 
 
 @_recurrence.register_vmap
