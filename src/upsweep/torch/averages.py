@@ -1,5 +1,6 @@
-"""Exponential averages as a PyTorch operator. Forwards is one scan. Backwards is one, too, which makes the gradients of the items
-and of the weights, unless that of the first averages is asked for. Half precision is never stored as float32.
+"""Exponential averages as a PyTorch operator. Forwards is one scan. Backwards is one, too, which makes the gradients of the
+items, of the weights and of the first averages, unless that of averages that start segments is asked for. Half precision is
+never stored as float32.
 """
 
 from __future__ import annotations
@@ -103,12 +104,13 @@ def _context(ctx: Any, inputs: Any, output: Tensor) -> None:
 def _backward(ctx: Any, g: Tensor) -> Any:
     x, y, weight, initial, heads = ctx.saved_tensors
     wanted, from_initial = ctx.needs_input_grad[2:4]
-    if torch.is_grad_enabled() or from_initial:
+    if torch.is_grad_enabled() or (from_initial and heads is not None):
         dx, dw, into = _composed(g, x, y, ctx.alpha, weight, initial, heads, ctx.dim, ctx.order)
     else:
         items = (x, y) if wanted else (None, None)
-        dx, dw = gradients(g, *items, ctx.alpha, weight, initial, heads, ctx.dim, ctx.order)
-        into = None
+        dx, dw, into = gradients(
+            g, *items, ctx.alpha, weight, initial, heads, from_initial, ctx.dim, ctx.order
+        )
     return dx, None, dw if wanted else None, into if from_initial else None, None, None, None
 
 
