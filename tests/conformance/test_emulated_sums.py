@@ -8,17 +8,28 @@ import pytest
 import upsweep as up
 from upsweep.adjoint import gradient_and_sums
 from upsweep.dtypes import accumulator, named
+from upsweep.gpu.summing import RUNS as RUN_ITEMS
 from upsweep.summed import scan_and_sums
 
 RUNS = [
     ("float32", (2, 128, 70), 1, False),
     ("bfloat16", (96, 64), 0, True),
     ("float16", (256, 333), 0, False),
+    ("bfloat16", (3, 77, 11), 1, False),
+    ("float32", (131, 64), 0, True),
 ]
 LINES = [
     ("float32", (2, 70, 96), 1, False),
     ("bfloat16", (100, 64), 0, True),
+    ("float32", (2, 50, 70), 1, False),
+    ("bfloat16", (61, 2, 101), 0, True),
 ]
+
+
+def cut(x, items):
+    """x in parts of so many items along the first axis, zeros behind its last item; first the items of a part."""
+    more = np.zeros((-len(x) % items, *x.shape[1:]), x.dtype)
+    return np.moveaxis(np.concatenate([x, more]).reshape(-1, items, *x.shape[1:]), 1, 0)
 
 
 def tree(x):
@@ -61,9 +72,8 @@ def test_runs_are_summed_by_the_tree(emulated, name, shape, axis, reverse):
     assert db.tobytes() == s.astype(db.dtype).tobytes()
     # The scan goes against the recurrence.
     order = products if reverse else np.flip(products, axis)
-    runs = np.moveaxis(order, axis, 0).reshape(sums.shape[axis], -1, *np.moveaxis(order, axis, 0).shape[1:])
-    assert runs.shape[1] > 1
-    want = np.moveaxis(tree(np.moveaxis(runs, 1, 0)), 0, axis)
+    items = next(items for items in RUN_ITEMS if -(-shape[axis] // items) == sums.shape[axis])
+    want = np.moveaxis(tree(cut(np.moveaxis(order, axis, 0), items)), 0, axis)
     assert np.array_equal(sums, want if reverse else np.flip(want, axis))
 
 
@@ -73,12 +83,12 @@ def test_neighbouring_columns_are_summed_by_the_tree(emulated, name, shape, axis
     db, sums = run(emulated, *given, axis, reverse, True)
     s, products = expected(*given, axis, reverse)
     assert db.tobytes() == s.astype(db.dtype).tobytes()
-    assert np.array_equal(sums, tree(np.moveaxis(products.reshape(*shape[:-1], -1, 32), -1, 0)))
+    assert np.array_equal(sums, np.moveaxis(tree(cut(np.moveaxis(products, -1, 0), 32)), 0, -1))
 
 
 LEFT = [
-    ((37, 64), 0, False),
-    ((64, 40), 0, True),
+    ((7, 64), 0, False),
+    ((64, 16), 0, True),
     ((40, 64), 1, False),
     ((40, 64), 1, True),
     ((0, 64), 0, False),
@@ -87,7 +97,7 @@ LEFT = [
 
 @pytest.mark.parametrize(("shape", "axis", "across"), LEFT)
 def test_other_rows_are_left_to_two_passes(emulated, shape, axis, across):
-    """Rows that are no whole runs, lines that are no whole warps, and rows along memory."""
+    """Rows shorter than a run, lines of which several share a warp, and rows along memory."""
     assert run(emulated, *case("float32", shape, across), axis, False, across) is None
 
 

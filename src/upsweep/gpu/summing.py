@@ -14,7 +14,7 @@ from upsweep.gpu.view import View, c_strides
 from upsweep.plan import Plan
 
 RUNS = 32, 16, 8
-"""Items of a run, the most that fit first: their sums are read once more."""
+"""Items of a run, the most that fit first: their sums are read once more. The last run of a row may be short."""
 
 LINE = 32
 """Columns that the lanes of a warp hold."""
@@ -44,11 +44,11 @@ def _summing(
     if plan.accumulators[0].itemsize > 4:
         return None
     if across:
-        whole = plan.axis < len(plan.shape) - 1 and plan.shape[-1] % LINE == 0
-        tried = [replace(plan, line=LINE)] if whole else []
+        tried = [replace(plan, line=LINE)] if plan.axis < len(plan.shape) - 1 else []
     else:
-        tried = [replace(plan, run=items) for items in RUNS if plan.n % items == 0]
-    return next((summed for summed in tried if plan.rows and _fits(summed, places, heads, arch)), None)
+        tried = [replace(plan, run=items) for items in RUNS if items <= plan.n]
+    some = plan.rows and plan.n
+    return next((summed for summed in tried if some and _fits(summed, places, heads, arch)), None)
 
 
 def _fits(plan: Plan, places: tuple[Strided, ...], heads: Strided | None, arch: int) -> bool:
@@ -63,6 +63,6 @@ def _fits(plan: Plan, places: tuple[Strided, ...], heads: Strided | None, arch: 
 def _shapes(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shapes of the results, and of the sums."""
     sums = list(plan.shape)
-    sums[plan.axis] //= plan.run
-    sums[-1] //= plan.line
+    sums[plan.axis] = -(-plan.n // plan.run)
+    sums[-1] = -(-sums[-1] // plan.line)
     return plan.shape, tuple(sums)
