@@ -17,7 +17,12 @@ RUNS = [
     ("float16", (256, 333), 0, False),
     ("bfloat16", (3, 77, 11), 1, False),
     ("float32", (131, 64), 0, True),
+    ("bfloat16", (1200, 37), 1, False),
+    ("float32", (3, 500), 1, True),
+    ("float32", (2, 4099), 1, False),
+    ("bfloat16", (133, 4099), 1, True),
 ]
+ALONG = {(1200, 37): "rows", (3, 500): "rows", (2, 4099): "rows", (133, 4099): "tiles"}
 LINES = [
     ("float32", (2, 70, 96), 1, False),
     ("bfloat16", (100, 64), 0, True),
@@ -39,11 +44,12 @@ def tree(x):
     return x[0]
 
 
-def case(name, shape, across):
+def case(name, shape, axis, across):
     """The gradient that comes in, the multiplier as it is stored, and states."""
     rng, dtype = np.random.default_rng(1), named(name)
     g, before = (rng.uniform(-1, 1, shape).astype("f4").astype(dtype) for _ in range(2))
-    return g, rng.random((*shape[:-1], 1) if across else shape[-1:]).astype("f4").astype(dtype), before
+    whole = (*shape[:-1], 1) if across or axis == len(shape) - 1 else shape[-1:]
+    return g, rng.random(whole).astype("f4").astype(dtype), before
 
 
 def run(emulated, g, a, before, axis, reverse, across):
@@ -65,9 +71,9 @@ def expected(g, a, before, axis, reverse):
 
 @pytest.mark.parametrize(("name", "shape", "axis", "reverse"), RUNS)
 def test_runs_are_summed_by_the_tree(emulated, name, shape, axis, reverse):
-    given = case(name, shape, False)
+    given = case(name, shape, axis, False)
     db, sums = run(emulated, *given, axis, reverse, False)
-    assert "upsweep_columns" in emulated.gpu.loaded
+    assert f"upsweep_{ALONG.get(shape, 'columns')}" in emulated.gpu.loaded
     s, products = expected(*given, axis, reverse)
     assert db.tobytes() == s.astype(db.dtype).tobytes()
     # The scan goes against the recurrence.
@@ -79,7 +85,7 @@ def test_runs_are_summed_by_the_tree(emulated, name, shape, axis, reverse):
 
 @pytest.mark.parametrize(("name", "shape", "axis", "reverse"), LINES)
 def test_neighbouring_columns_are_summed_by_the_tree(emulated, name, shape, axis, reverse):
-    given = case(name, shape, True)
+    given = case(name, shape, axis, True)
     db, sums = run(emulated, *given, axis, reverse, True)
     s, products = expected(*given, axis, reverse)
     assert db.tobytes() == s.astype(db.dtype).tobytes()
@@ -89,7 +95,7 @@ def test_neighbouring_columns_are_summed_by_the_tree(emulated, name, shape, axis
 LEFT = [
     ((7, 64), 0, False),
     ((64, 16), 0, True),
-    ((40, 64), 1, False),
+    ((40, 3), 1, False),
     ((40, 64), 1, True),
     ((0, 64), 0, False),
 ]
@@ -97,12 +103,12 @@ LEFT = [
 
 @pytest.mark.parametrize(("shape", "axis", "across"), LEFT)
 def test_other_rows_are_left_to_two_passes(emulated, shape, axis, across):
-    """Rows shorter than a run, lines of which several share a warp, and rows along memory."""
-    assert run(emulated, *case("float32", shape, across), axis, False, across) is None
+    """Rows shorter than a run, lines of which several share a warp, and neighbours that are a row."""
+    assert run(emulated, *case("float32", shape, axis, across), axis, False, across) is None
 
 
 def test_double_precision_is_left_to_two_passes(emulated):
-    assert run(emulated, *case("float64", (64, 64), True), 0, False, True) is None
+    assert run(emulated, *case("float64", (64, 64), 0, True), 0, False, True) is None
 
 
 def test_other_engines_are_left_to_two_passes():

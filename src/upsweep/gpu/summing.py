@@ -1,4 +1,5 @@
-"""Scans with a second result that is summed where columns.cu has it: over runs of items, or over neighbouring columns."""
+"""Scans with a second result that is summed where a kernel has it: over the runs of items that lanes hold, or over the neighbouring
+columns of a warp."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from upsweep.gpu.marks import Marks
 from upsweep.gpu.view import View, c_strides
 from upsweep.plan import Plan
 
-RUNS = 32, 16, 8
+RUNS = 32, 16, 8, 4
 """Items of a run, the most that fit first: their sums are read once more. The last run of a row may be short."""
 
 LINE = 32
@@ -55,6 +56,8 @@ def _fits(plan: Plan, places: tuple[Strided, ...], heads: Strided | None, arch: 
     stores = [(c_strides(shape, d.itemsize), 0) for shape, d in zip(_shapes(plan), plan.stores) if d]
     _, choice = launch.choose(plan, arrange(plan, places, stores, (), heads), shapes.chip(arch))
     shape = choice.shape
+    if choice.kernel in ("rows", "tiles"):
+        return shape.items == plan.run
     if choice.kernel != "columns" or shape.apart or shape.flat or shape.cross:
         return False
     return shape.items % plan.run == 0 and (plan.line == 1 or shape.lanes == LINE)

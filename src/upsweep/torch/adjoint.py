@@ -139,10 +139,8 @@ def total(sums: Tensor, a: Tensor, axis: int, reverse: bool) -> Tensor:
 
 
 def summed_along(a: Tensor, dim: int) -> int | None:
-    """The axis along which a scan of columns sums the gradient of what broadcasts as `a` does: that of time, or the last one."""
-    if dim == a.ndim - 1:
-        return None
-    return dim if a.shape[dim] == 1 else a.ndim - 1 if a.shape[-1] == 1 else None
+    """The axis along which a scan sums the gradient of what broadcasts as `a` does: that of time, or the last one."""
+    return dim if a.shape[dim] == 1 else a.ndim - 1 if a.shape[-1] == 1 and dim < a.ndim - 1 else None
 
 
 def _sums(
