@@ -140,12 +140,19 @@ def emulating(emulated, fn, ran):
     return run
 
 
-KINDS = [((), "float32"), ((64,), "bfloat16"), ((2, 64, 1), "float32"), ((64, 1), "bfloat16")]
+KINDS = [
+    ((), "float32", 1),
+    ((64,), "bfloat16", 1),
+    ((2, 64, 1), "float32", 1),
+    ((64, 1), "bfloat16", 1),
+    ((64, 1), "bfloat16", 2),
+    ((), "float32", 2),
+]
 CLOSE = {"float32": {"rtol": 2e-5, "atol": 1e-4}, "bfloat16": {"rtol": 2e-2, "atol": 5e-2}}
 
 
-@pytest.mark.parametrize(("shape", "dtype"), KINDS)
-def test_gradients_of_recurrences_are_those_of_two_passes(emulated, shape, dtype, monkeypatch):
+@pytest.mark.parametrize(("shape", "dtype", "axis"), KINDS)
+def test_gradients_of_recurrences_are_those_of_two_passes(emulated, shape, dtype, axis, monkeypatch):
     torch = pytest.importorskip("torch")
     import upsweep.torch as ut
     import upsweep.torch.adjoint as rules
@@ -156,7 +163,7 @@ def test_gradients_of_recurrences_are_those_of_two_passes(emulated, shape, dtype
     for reverse, initial, segments in ((False, None, packing), (True, torch.rand(2, 64), None)):
         a = torch.rand(shape).to(kind).requires_grad_()
         b, g = torch.randn(2, 64, 64).to(kind).requires_grad_(), torch.randn(2, 64, 64).to(kind)
-        y = ut.linear_recurrence(a, b, axis=1, reverse=reverse, initial=initial, segments=segments)
+        y = ut.linear_recurrence(a, b, axis=axis, reverse=reverse, initial=initial, segments=segments)
         want = torch.autograd.grad(y, (a, b), g, retain_graph=True)
         with monkeypatch.context() as patch:
             patch.setattr(rules, "gradient_and_sums", emulating(emulated, gradient_and_sums, ran))
@@ -167,8 +174,8 @@ def test_gradients_of_recurrences_are_those_of_two_passes(emulated, shape, dtype
     assert ran == [True] * 2
 
 
-@pytest.mark.parametrize(("shape", "dtype"), KINDS[1:3])
-def test_gradients_of_averages_are_those_of_whole_arrays(emulated, shape, dtype, monkeypatch):
+@pytest.mark.parametrize(("shape", "dtype", "axis"), [*KINDS[1:3], KINDS[-1]])
+def test_gradients_of_averages_are_those_of_whole_arrays(emulated, shape, dtype, axis, monkeypatch):
     torch = pytest.importorskip("torch")
     import upsweep.torch as ut
     import upsweep.torch.average_gradients as rules
@@ -181,7 +188,7 @@ def test_gradients_of_averages_are_those_of_whole_arrays(emulated, shape, dtype,
         alpha = torch.rand(shape).requires_grad_()
         x, g = (torch.randn(2, 64, 64).to(getattr(torch, dtype)) for _ in range(2))
         x.requires_grad_()
-        y = ut.ema(x, alpha=alpha, axis=1, initial=initial, segments=segments)
+        y = ut.ema(x, alpha=alpha, axis=axis, initial=initial, segments=segments)
         want = torch.autograd.grad(y, (alpha, x), g, retain_graph=True)
         with monkeypatch.context() as patch:
             patch.setattr(rules, "scan_and_sums", emulating(emulated, scan_and_sums, ran))

@@ -1,5 +1,5 @@
-"""Scans with a second result that is summed where a kernel has it: over the runs of items that lanes hold, or over the neighbouring
-columns of a warp."""
+"""Scans with a second result that is summed where a kernel has it: over the runs of items that lanes hold, or over the
+neighbouring columns of a warp."""
 
 from __future__ import annotations
 

@@ -40,9 +40,7 @@ def _recurrence_with_room(
     return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
 
 
-def _room(
-    a: Tensor, b: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str
-) -> Tensor | None:
+def _room(a: Tensor, b: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str) -> Tensor | None:
     """Memory with that room, where the gradient of a would read the states before all items as an array."""
     alone = b.is_complex() or adjoint.in_one_pass(a, b, heads, order)
     return None if alone else with_room(b, dim, reverse)
