@@ -52,17 +52,17 @@ def case(name, shape, axis, across):
     return g, rng.random(whole).astype("f4").astype(dtype), before
 
 
-def run(emulated, g, a, before, axis, reverse, across):
-    how = {"axis": axis, "reverse": reverse, "segments": None, "across": across}
+def run(emulated, g, a, before, axis, reverse, across, order="tree"):
+    how = {"axis": axis, "reverse": reverse, "order": order, "segments": None, "across": across}
     made = gradient_and_sums(emulated.value(g), emulated.value(a), emulated.value(before), 0.5, None, **how)
     return made and tuple(map(emulated.host, made))
 
 
-def expected(g, a, before, axis, reverse):
+def expected(g, a, before, axis, reverse, order="tree"):
     """The gradient of b, and its products with the states, of which the first is 0.5, in the accumulator's dtype."""
     wide = accumulator(g.dtype)
     s = up.linear_recurrence(
-        np.broadcast_to(a.astype(wide), g.shape), g.astype(wide), axis=axis, reverse=not reverse
+        np.broadcast_to(a.astype(wide), g.shape), g.astype(wide), axis=axis, reverse=not reverse, order=order
     )
     states = np.moveaxis(before.astype(wide), axis, 0).copy()
     states[-1 if reverse else 0] = 0.5
@@ -92,6 +92,29 @@ def test_neighbouring_columns_are_summed_by_the_tree(emulated, name, shape, axis
     assert np.array_equal(sums, np.moveaxis(tree(cut(np.moveaxis(products, -1, 0), 32)), 0, -1))
 
 
+IN_ORDER = [
+    ("float32", (2, 300, 64), 1, False),
+    ("float32", (150, 12300), 0, True),
+    ("bfloat16", (2, 200, 64), 1, True),
+    ("bfloat16", (140, 2560), 0, False),
+    ("float32", (200, 37), 0, False),
+    ("float16", (70, 200), 1, False),
+]
+
+
+@pytest.mark.parametrize(("name", "shape", "axis", "reverse"), IN_ORDER)
+def test_runs_are_summed_in_order(emulated, name, shape, axis, reverse):
+    given = case(name, shape, axis, False)
+    db, sums = run(emulated, *given, axis, reverse, False, "sequential")
+    assert "upsweep_walk" in emulated.gpu.loaded
+    s, products = expected(*given, axis, reverse, "sequential")
+    assert db.tobytes() == s.astype(db.dtype).tobytes()
+    products = np.moveaxis(products if reverse else np.flip(products, axis), axis, 0)
+    items = next(items for items in RUN_ITEMS if -(-shape[axis] // items) == sums.shape[axis])
+    want = np.add.accumulate(cut(products, items))[-1]
+    assert np.array_equal(np.moveaxis(sums if reverse else np.flip(sums, axis), axis, 0), want)
+
+
 LEFT = [
     ((7, 64), 0, False),
     ((64, 16), 0, True),
@@ -113,7 +136,12 @@ def test_double_precision_is_left_to_two_passes(emulated):
 
 def test_other_engines_are_left_to_two_passes():
     g = np.ones((64, 64), "f4")
-    assert gradient_and_sums(g, g, g, 0.0, None, axis=0, reverse=False, segments=None, across=False) is None
+    assert (
+        gradient_and_sums(
+            g, g, g, 0.0, None, axis=0, reverse=False, order="tree", segments=None, across=False
+        )
+        is None
+    )
 
 
 def emulating(emulated, fn, ran):

@@ -12,9 +12,10 @@ from upsweep.gpu import driver, launch, shapes
 from upsweep.gpu.layout import Strided, arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.view import View, c_strides
+from upsweep.gpu.walk import Walk
 from upsweep.plan import Plan
 
-RUNS = 32, 16, 8, 4
+RUNS = 128, 64, 32, 16, 8, 4
 """Items of a run, the most that fit first: their sums are read once more. The last run of a row may be short."""
 
 LINE = 32
@@ -56,6 +57,8 @@ def _fits(plan: Plan, places: tuple[Strided, ...], heads: Strided | None, arch: 
     stores = [(c_strides(shape, d.itemsize), 0) for shape, d in zip(_shapes(plan), plan.stores) if d]
     _, choice = launch.choose(plan, arrange(plan, places, stores, (), heads), shapes.chip(arch))
     shape = choice.shape
+    if isinstance(choice, Walk):
+        return plan.line == 1 and choice.run == plan.run
     if choice.kernel in ("rows", "tiles"):
         return shape.items == plan.run
     if choice.kernel != "columns" or shape.apart or shape.flat or shape.cross:

@@ -56,11 +56,13 @@ def _summed(
     """The gradients by a scan that sums that of a weight which broadcasts; None where the engine has none."""
     if weight is None or x is None or y is None or not lies_beside(readable(y), dim, False):
         return None
-    axis = _summed_along(g, x, weight, dim, order)
+    axis = _summed_along(g, x, weight, dim)
     if axis is None:
         return None
     given, way = _scanned(g, x, y, alpha, weight, initial, heads, into, dim, order)
-    how = {"exclusive": way.exclusive, "reverse": True, "segments": segments_of(heads, g, dim)}
+    how = {
+        "exclusive": way.exclusive, "reverse": True, "order": order, "segments": segments_of(heads, g, dim),
+    }  # fmt: skip
     made = scan_and_sums(given, way.op, axis=dim, across=axis != dim, map=way.enter, finish=way.leave, **how)
     if made is None:
         return None
@@ -68,9 +70,9 @@ def _summed(
     return made[0], dw, _of_initial(made[0], alpha, weight, initial, into, dim)
 
 
-def _summed_along(g: Tensor, x: Any, weight: Tensor | None, dim: int, order: str) -> int | None:
+def _summed_along(g: Tensor, x: Any, weight: Tensor | None, dim: int) -> int | None:
     """The axis along which a scan may sum the gradient of the weight, where it is wanted and the engine has such scans."""
-    if x is None or weight is None or order != "tree" or sums_of((g,)) is None:
+    if x is None or weight is None or sums_of((g,)) is None:
         return None
     return summed_along(weight, dim)
 
@@ -246,8 +248,8 @@ _whole = shorter(_backwards, _in_shape)
 
 def _shorter(*args: Any) -> Way | None:
     """The way of `gradients` for calls like this one."""
-    g, x, _, _, weight, *_, dim, order = args
-    return _whole(*args) if _summed_along(g, x, weight, dim, order) is None else _average_gradients._init_fn
+    g, x, _, _, weight, *_, dim, _ = args
+    return _whole(*args) if _summed_along(g, x, weight, dim) is None else _average_gradients._init_fn
 
 
 gradients = plain(_average_gradients, ways=Ways(1, _shorter))

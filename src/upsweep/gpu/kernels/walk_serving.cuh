@@ -103,6 +103,7 @@ struct Server {
     for (int v = 0; v < VECTOR * PIECE; v += PIECE) {
       if (column(v) >= rows.count) break;
       int i = share_of(lane);
+      SummedItem sum[PIECE] = {};
       char* to[OUTPUTS];
       each<OUTPUTS>([&](auto o) { to[o.value] = out[o.value].base + column(v) * (int)sizeof(typename Output<o.value>::Store) + (j + i) * p.out_strides[o.value].along; });
 #pragma unroll
@@ -113,7 +114,10 @@ struct Server {
 #pragma unroll
         for (int k = 0; k < N; k++) {
           if (!WHOLE && j + i + k >= p.n) break;
-          each<OUTPUTS>([&](auto o) {
+          if constexpr (SUMS)
+#pragma unroll
+            for (int q = 0; q < PIECE; q++) sum[q] = sum[q] + convert<SummedItem>(get<OUTPUTS - 1>(y[k][q]));
+          each<RESULTS>([&](auto o) {
             typedef typename Output<o.value>::Store Store;
             Piece<Store> piece;
 #pragma unroll
@@ -123,6 +127,13 @@ struct Server {
             to[o.value] += p.out_strides[o.value].along;
           });
         }
+      }
+      if constexpr (SUMS) {
+        const i64 first = j + share_of(lane);
+        char* at = out[OUTPUTS - 1].base + column(v) * (int)sizeof(SummedItem) + first / SHARE * p.out_strides[OUTPUTS - 1].along;
+#pragma unroll
+        for (int q = 0; q < PIECE; q++, at += sizeof(SummedItem))
+          if (first < p.n && column(v + q) < rows.count) store_item<SummedItem, sizeof(SummedItem)>(at, sum[q]);
       }
     }
   }
@@ -179,7 +190,7 @@ struct Server {
           if (m == STEPS) finish<true>(stage, before);
           else finish<false>(stage, before);
         } else if constexpr (!REDUCE)
-          each<OUTPUTS>([&](auto o) { Out<o.value>::take(stage, out[o.value], p.out_strides[o.value].along, before, m, rows.count, lane); });
+          each<RESULTS>([&](auto o) { Out<o.value>::take(stage, out[o.value], p.out_strides[o.value].along, before, m, rows.count, lane); });
         __syncwarp();  // results have been read before anything lands on them
       }
       if (k < chunks) {
