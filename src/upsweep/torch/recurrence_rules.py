@@ -50,18 +50,20 @@ def _shorter(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Way | None:
     """The way of `_recurrence_with_room` for calls like this one."""
-    if a.shape != b.shape or b.is_complex() or initial is not None:
+    if b.is_complex() or not b.numel():
         return recall.never
     out = _room(a, b, heads, dim, reverse, order) if a.requires_grad else None
     how = "auto", None, False, (1,), order, None, None
-    segments = segments_of(heads, b, dim)
-    known = recall.known(recall.alike((a, b), "affine", dim, False, reverse, None, None, out, segments, *how))
+    start, segments = None if initial is None else (1, initial), segments_of(heads, b, dim)
+    given = a.expand(b.shape), b
+    known = recall.known(recall.alike(given, "affine", dim, False, reverse, start, None, out, segments, *how))
     if known is None or known is recall.never:
         return known
 
-    def way(a: Tensor, b: Tensor, initial: None, heads: Tensor | None, *_: Any) -> Any:
+    def way(a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, *_: Any) -> Any:
         room = None if out is None else with_room(b, dim, reverse)
-        return known((a, b), None, room, segments_of(heads, b, dim))
+        a, start = a if a.shape == b.shape else a.expand(b.shape), None if initial is None else (1, initial)
+        return known((a, b), start, room, segments_of(heads, b, dim))
 
     return way
 
