@@ -23,7 +23,7 @@ struct Walker {
   int lane;  // of all that walk; a lane's rows lie ABREAST apart
   Item start[VECTOR];
   Prefix state[VECTOR];
-  SummedItem sum[VECTOR];  // of a stage's results
+  Sum<SUMS && !MAPPED> sum[VECTOR];  // of a stage's results
   Given still[VECTOR];  // of which the inputs that serve whole rows are read
 
   __device__ __forceinline__ int row(int v) const { return LINED ? lane * VECTOR + v : column_of(v * ABREAST + lane); }
@@ -87,23 +87,20 @@ struct Walker {
     for (int k = 0; k < N; k++)
 #pragma unroll
       for (int v = 0; v < VECTOR; v++) y[k][v] = step(v, taken(items, k, v, last), HEADS && items.head[k][v] != 0, j + i + k);
-    if constexpr (SUMS && !MAPPED)
 #pragma unroll
-      for (int k = 0; k < N; k++)
+    for (int k = 0; k < N; k++)
 #pragma unroll
-        for (int v = 0; v < VECTOR; v++) sum[v] = sum[v] + convert<SummedItem>(get<OUTPUTS - 1>(y[k][v]));
+      for (int v = 0; v < VECTOR; v++) sum[v].add(y[k][v]);
     write<N>(stage, i, y);
   }
   // The sums of the stage that began with item j.
   __device__ __forceinline__ void write_sums(i64 j) {
+    if constexpr (SUMS && !MAPPED)
 #pragma unroll
-    for (int v = 0; v < VECTOR; v++) {
-      const Strides& st = p.out_strides[OUTPUTS - 1];
-      char* to = p.out[OUTPUTS - 1] + row_offset(p, st, ACROSS ? rows.row : rows.row + row(v)) + j / STEPS * st.along;
-      if (ACROSS) to += (rows.column + row(v)) * (i64)sizeof(SummedItem);
-      if (row(v) < rows.count) store_item<SummedItem, sizeof(SummedItem)>(to, sum[v]);
-      sum[v] = {};
-    }
+      for (int v = 0; v < VECTOR; v++) {
+        char* base = p.out[OUTPUTS - 1] + row_offset(p, p.out_strides[OUTPUTS - 1], ACROSS ? rows.row : rows.row + row(v));
+        sum[v].write(p, base, j / STEPS, ACROSS ? (int)rows.column + row(v) : 0, row(v) < rows.count);
+      }
   }
   // A stage whose first items have been read. It reads the first items of the next stage, which may have to land first. HEADS:
   // segments may start in it.
@@ -148,7 +145,6 @@ struct Walker {
     for (int v = 0; v < VECTOR; v++) {
       int at = min(row(v), rows.count - 1);
       start[v] = {};
-      sum[v] = {};
       if (INITIAL || EXCLUSIVE || AHEAD >= 0) start[v] = start_at(p, rows, at);
       state[v] = {start[v], INITIAL};
       each<INPUTS>([&](auto i) {
@@ -178,7 +174,7 @@ struct Walker {
         if (SEGMENTED && ring.heads[now.stage]) walk_stage<SEGMENTED>(stage, j, more, next, full, turn.parity, x);
         else walk_stage<false>(stage, j, more, next, full, turn.parity, x);
         worked(&ring.done[now.stage]);
-        if constexpr (SUMS && !MAPPED) write_sums(j);
+        write_sums(j);
       }
     }
     if (j < p.n) walk_slowly(ring, memory, turn, j);
@@ -193,7 +189,7 @@ struct Walker {
     barrier_wait(&ring.full[turn.stage], turn.parity);
     walk_some(memory + turn.stage * STAGE_BYTES, j, (int)min(p.n - j, (i64)STEPS));
     worked(&ring.done[turn.stage]);
-    if constexpr (SUMS && !MAPPED) write_sums(j);
+    write_sums(j);
     turn.next();
     j += STEPS;
   }

@@ -103,7 +103,7 @@ struct Server {
     for (int v = 0; v < VECTOR * PIECE; v += PIECE) {
       if (column(v) >= rows.count) break;
       int i = share_of(lane);
-      SummedItem sum[PIECE] = {};
+      Sum<SUMS> sum[PIECE];
       char* to[OUTPUTS];
       each<OUTPUTS>([&](auto o) { to[o.value] = out[o.value].base + column(v) * (int)sizeof(typename Output<o.value>::Store) + (j + i) * p.out_strides[o.value].along; });
 #pragma unroll
@@ -114,9 +114,8 @@ struct Server {
 #pragma unroll
         for (int k = 0; k < N; k++) {
           if (!WHOLE && j + i + k >= p.n) break;
-          if constexpr (SUMS)
 #pragma unroll
-            for (int q = 0; q < PIECE; q++) sum[q] = sum[q] + convert<SummedItem>(get<OUTPUTS - 1>(y[k][q]));
+          for (int q = 0; q < PIECE; q++) sum[q].add(y[k][q]);
           each<RESULTS>([&](auto o) {
             typedef typename Output<o.value>::Store Store;
             Piece<Store> piece;
@@ -128,13 +127,10 @@ struct Server {
           });
         }
       }
-      if constexpr (SUMS) {
-        const i64 first = j + share_of(lane);
-        char* at = out[OUTPUTS - 1].base + column(v) * (int)sizeof(SummedItem) + first / SHARE * p.out_strides[OUTPUTS - 1].along;
+      const i64 first = j + share_of(lane);
 #pragma unroll
-        for (int q = 0; q < PIECE; q++, at += sizeof(SummedItem))
-          if (first < p.n && column(v + q) < rows.count) store_item<SummedItem, sizeof(SummedItem)>(at, sum[q]);
-      }
+      for (int q = 0; q < PIECE; q++)
+        sum[q].write(p, out[OUTPUTS - 1].base, first / SHARE, column(v + q), first < p.n && column(v + q) < rows.count);
     }
   }
   // Results of column v, the q-th of a piece, for the steps from i on.
