@@ -96,6 +96,16 @@ def test_an_initial_value_has_a_gradient():
         )
 
 
+@pytest.mark.parametrize("op", ["add", "logaddexp"])
+def test_a_tangent_of_the_initial_value_alone(op):
+    x, start = (v.detach() for v in (drawn(2, 5, 3), drawn(2, 3)))
+    _, got = torch.func.jvp(
+        lambda s: ut.reduce(x, op, axis=1, initial=s), (start,), (torch.ones_like(start),)
+    )
+    share = torch.exp(start - torch.logsumexp(torch.cat([start.unsqueeze(1), x], 1), 1))
+    torch.testing.assert_close(got, torch.ones_like(start) if op == "add" else share)
+
+
 @pytest.mark.parametrize("op", [*OPS, "logaddexp"])
 def test_a_reduction_and_its_gradient_hold_their_results_alone(op, device):
     from test_gradient_memory import peak

@@ -86,6 +86,9 @@ def _jvp(
     x, y, initial = ctx.saved_tensors
     if initial is not None and d_initial is not None:
         d_initial = d_initial * _shares(initial, single(y)).to(d_initial.dtype)
+    if dx is None:
+        assert d_initial is not None
+        return d_initial.to(ctx.dtype)
     items = dx if x is None else _composed(dx, x, y, ctx.op, ctx.dim, ctx.reverse)
     return reduction(items, "add", ctx.dim, ctx.reverse, d_initial, ctx.order)
 
