@@ -156,21 +156,24 @@ def _scan(
 
 
 def gradient_and_sums(
-    g: Any, a: Any, before: Any, start: Any, starts: Any, *, axis: int, reverse: bool, segments: Segments | None, across: bool
+    g: Any, a: Any, before: Any, start: Any, starts: Any, *, axis: int, reverse: bool, order: str, segments: Segments | None,
+    across: bool,
 ) -> tuple[Any, Any] | None:  # fmt: skip
-    """The gradient of b in tree order, and sums of `db[t] h[t-1]`, which is not rounded, as `scan_and_sums` gives them.
+    """The gradient of b, and sums of `db[t] h[t-1]`, which is not rounded, as `scan_and_sums` gives them.
 
     Args:
         g, before, start, starts: as in `gradients_at_once`.
-        a: the multiplier of the item behind each item, in the direction of the recurrence, broadcast to g.
-        axis, reverse, segments: of the recurrence.
+        a: the multiplier, broadcast to g; in tree order that of the item behind each item, in the direction of the recurrence.
+        axis, reverse, order, segments: of the recurrence.
         across: as in `scan_and_sums`.
     """
-    given, finish = (g, a, before, start, starts), _leave_sums
+    rule = SUMMED[order]
+    given, finish = (g, a, before, start, starts), rule.leave
     if starts is None:
-        given, finish = (*given[:-1], number_of(g.shape[axis] - 1 if reverse else 0)), _leave_sums_from
+        given, finish = (*given[:-1], number_of(g.shape[axis] - 1 if reverse else 0)), rule.leave_from
     return scan_and_sums(
-        given, ops.AFFINE, axis=axis, across=across, reverse=not reverse, segments=segments, map=_enter_sums, finish=finish
+        given, rule.op, axis=axis, across=across, reverse=not reverse, segments=segments, order=order, map=rule.enter,
+        finish=finish,
     )  # fmt: skip
 
 
@@ -184,6 +187,14 @@ def _leave_sums(s, g, a, before, start, starts):
 
 def _leave_sums_from(s, g, a, before, start, first, index):
     return s[1], s[1] * (start if index == first else before)
+
+
+def _leave_loop_sums(s, g, a, before, start, starts):
+    return s[0], s[0] * (start if starts else before)
+
+
+def _leave_loop_sums_from(s, g, a, before, start, first, index):
+    return s[0], s[0] * (start if index == first else before)
 
 
 def recurrence_gradient(
@@ -279,4 +290,19 @@ RULES = {
         _enter_loop_alone,
         _leave_loop_alone,
     ),
+}
+
+
+class _Summed(NamedTuple):
+    """The same for the gradient of b and its products with the states, which are summed."""
+
+    op: Operator
+    enter: Callable[..., Any]
+    leave: Callable[..., Any]
+    leave_from: Callable[..., Any]
+
+
+SUMMED = {
+    "tree": _Summed(ops.AFFINE, _enter_sums, _leave_sums, _leave_sums_from),
+    "sequential": _Summed(RULES["sequential"].op, _enter_loop, _leave_loop_sums, _leave_loop_sums_from),
 }

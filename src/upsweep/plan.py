@@ -53,7 +53,7 @@ class Plan:
     run's initial value."""
     run: int = 1
     """Where this is more, the last output has one item for so many, neighbours in the order of the scan: the sum of their results
-    by the tree. Rows are whole runs."""
+    by the tree. The last run of a row may be short."""
     line: int = 1
     """The same, for so many neighbours along the last axis, where these are rows."""
 
@@ -74,6 +74,11 @@ class Plan:
     def row_shape(self) -> tuple[int, ...]:
         """The shape without the axis: one entry a row."""
         return self.shape[: self.axis] + self.shape[self.axis + 1 :]
+
+    @property
+    def sums(self) -> bool:
+        """Whether the last output has sums of results."""
+        return self.run > 1 or self.line > 1
 
     @property
     def placed(self) -> bool:

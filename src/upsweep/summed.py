@@ -21,9 +21,9 @@ from upsweep.segments import Segments
 
 def scan_and_sums(
     given: tuple[Any, ...], op: Any, *, axis: int, across: bool, exclusive: bool = False, reverse: bool = False,
-    segments: Segments | None = None, map: Callable[..., Any], finish: Callable[..., Any],
+    segments: Segments | None = None, order: str = "tree", map: Callable[..., Any], finish: Callable[..., Any],
 ) -> tuple[Any, Any] | None:  # fmt: skip
-    """A scan in tree order, as `upsweep.scan` with these arguments, whose finish gives two numbers for an item. The first is
+    """A scan, as `upsweep.scan` with these arguments, whose finish gives two numbers for an item. The first is
     stored as the first input is. The second is summed before it is stored, in the dtype that is computed in.
 
     Args:
@@ -39,7 +39,7 @@ def scan_and_sums(
     on = engines.load(engines.choose(given))
     like, xs = broadcast(on, given)
     computed = accumulator(xs[0].dtype)
-    how = axis, exclusive, reverse, False, (computed,), segments is not None, None, False, None, "tree"
+    how = axis, exclusive, reverse, False, (computed,), segments is not None, None, False, None, order
     plan, _ = plan_of(
         as_operator(op), tuple([x.dtype for x in xs]), tuple([x.shape for x in xs]), *how, as_function(map), as_function(finish)
     )  # fmt: skip

@@ -67,6 +67,11 @@ WRITTEN = {
         "const f32 t0 = p0 * (f32)0x1.0000000000000p+1; const f32 t1 = p1; const f32 t2 = (f32)0x1.0000000000000p+0 * p1; "
         "const f32 t3 = sqrt(t2); const f32 t4 = fma(t0, t1, t3); p2 = t4;",
     ),
+    "the bits of a float": (
+        lambda a, b: (np.float32(a).view(np.int32) << SEVEN).view(np.float32) * b, ["f4"],
+        "const f32 t0 = p0; const i32 t1 = __float_as_int(t0); const i32 t2 = (i32)((u32)(t1) << (i32)7ull); "
+        "const f32 t3 = __int_as_float(t2); const f32 t4 = t3 * p1; p2 = t4;",
+    ),
     "truths": (
         lambda a, b: (a | b) & ~a, ["?"], "const bool t0 = p0 || p1; const bool t1 = !p0; const bool t2 = t0 && t1; p2 = t2;",
     ),
@@ -136,6 +141,9 @@ UNWRITTEN = {
     "two results": lambda a, b: (a, b),
     "too many paths": _forks,
     "an exception that it takes": _swallows,
+    "a shift by a value": lambda a, b: np.int32(7) << b,
+    "a shift out of the integer": lambda a, b: (np.float32(a).view(np.int32) << 32).view(np.float32),
+    "bits of another size": lambda a, b: np.float32(a).view(np.int16) + b,
     "an error of its own": lambda a, b: a + b.missing,
 }  # fmt: skip
 

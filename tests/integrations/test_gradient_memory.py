@@ -122,6 +122,34 @@ def test_half_precision_holds_its_results_alone(order, device):
             a.requires_grad_(False)
 
 
+COMPILED = {
+    "recurrence": lambda a, x: ut.linear_recurrence(a, x, axis=1),
+    "packed": lambda a, x: ut.linear_recurrence(
+        a, x, axis=1, order="sequential", segments=up.segments.flags(torch.arange(11) == 3)
+    ),
+    "average": lambda a, x: ut.ema(x, a, axis=1),
+    "product": lambda a, x: ut.cumulative_prod(a * x, axis=1),
+    "sum of exponentials": lambda a, x: ut.cumlogsumexp(a * x, axis=1, reverse=True),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.filterwarnings("ignore")
+def test_the_way_back_of_a_compiled_graph_reads_states_where_they_lie(name, monkeypatch):
+    """Its operators do not see which tensors have gradients. A copy of all states took as long as the states did."""
+    from upsweep.torch import neighbours
+
+    torch.manual_seed(0)
+    a, x = (torch.rand(SHAPE, dtype=torch.float64).requires_grad_() for _ in range(2))
+    run = torch.compile(COMPILED[name], fullgraph=True, backend="aot_eager")
+    y = run(a, x)
+    g = torch.randn_like(y)
+    wanted = torch.autograd.grad(COMPILED[name](a, x), (a, x), g)
+    monkeypatch.delattr(neighbours, "previous")
+    for got, want in zip(torch.autograd.grad(y, (a, x), g), wanted, strict=True):
+        assert torch.equal(got, want)
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_result_may_be_changed_in_place(reverse):
     """It lies in memory with room for the item before the first one, and is a tensor of its own."""
@@ -148,6 +176,11 @@ def test_averages_and_discounted_sums_hold_their_results_alone(device):
         y, g = run(), torch.randn_like(x)
         assert peak(lambda y=y, g=g: torch.autograd.grad(y, x, g, retain_graph=True), x) < 1.1
         assert peak(run, x) < 1.3
+
+
+def test_half_precision_is_averaged_by_times_without_a_copy(device):
+    x, times = torch.randn(4, 512, 256, device=device).bfloat16(), torch.arange(512.0, device=device)
+    assert peak(lambda: ut.ema(x, halflife=3.0, times=times, axis=1), x) < 1.3
 
 
 def test_gradients_of_advantages_are_all_that_is_held(device):

@@ -130,9 +130,11 @@ def test_each_way_is_one_scan(name, device, monkeypatch):
     calls = []
     for module in (averages, average_gradients):
         monkeypatch.setattr(module, "run", lambda call, run=module.run: calls.append(call) or run(call))
-    xs, told = operands(WEIGHTS[name], torch.bfloat16, False, device)
-    x, weight, _ = told(*xs)
-    y = ut.ema(x, weight, axis=1, initial=0.5)
-    torch.autograd.grad(y, xs, torch.randn_like(y))
-    assert len(calls) == 2
-    assert calls[0].xs[0].dtype == calls[1].xs[0].dtype == torch.bfloat16
+    for from_state in (False, True):
+        xs, told = operands(WEIGHTS[name], torch.bfloat16, from_state, device)
+        x, weight, start = told(*xs)
+        y = ut.ema(x, weight, axis=1, initial=start if from_state else 0.5)
+        torch.autograd.grad(y, xs, torch.randn_like(y))
+        assert len(calls) == 2
+        assert calls[0].xs[0].dtype == calls[1].xs[0].dtype == torch.bfloat16
+        calls.clear()

@@ -1,4 +1,4 @@
-"""Gradients of sums and extremes along an axis: those of the last prefix of a scan, in every mode."""
+"""Gradients of sums, extremes and log-sums along an axis: those of the last prefix of a scan, in every mode."""
 
 from __future__ import annotations
 
@@ -44,7 +44,32 @@ def test_values_and_gradients_are_those_of_the_last_prefix(op, dtype, device):
             assert torch.equal(dx, wanted)
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_gradients_of_log_sums_are_pytorchs(dtype, device):
+    close = {torch.float64: 1e-13, torch.float32: 1e-6, torch.bfloat16: 1e-2}[dtype]
+    x = drawn(3, 37, 4, dtype=dtype, device=device)
+    with torch.no_grad():
+        x[0, 5, 1], x[1, :, 2], x[2, 9] = -torch.inf, 3.0, 30.0
+    start = drawn(3, 4, dtype=torch.float64 if dtype == torch.float64 else torch.float32, device=device)
+    g = torch.arange(12.0, device=device).reshape(3, 4).to(dtype)
+    for keywords, initial in itertools.product(KEYWORDS, (None, start)):
+        leaves = [x] if initial is None else [x, start]
+        y = ut.reduce(x, "logaddexp", axis=1, initial=initial, **keywords)
+        wide = [v.detach().double().requires_grad_() for v in leaves]
+        want = torch.logsumexp(torch.cat([wide[0], *(v.unsqueeze(1) for v in wide[1:])], 1), 1)
+        torch.testing.assert_close(y.double(), want, rtol=close, atol=close)
+        for dx, wanted, v in zip(
+            torch.autograd.grad(y, leaves, g),
+            torch.autograd.grad(want, wide, g.double()),
+            leaves,
+            strict=True,
+        ):
+            assert dx.dtype == v.dtype
+            assert (dx.double() - wanted).abs().max() <= 11 * close
+            assert v is not x or dx[0, 5, 1] == 0
+
+
+@pytest.mark.parametrize("op", [*OPS, "logaddexp"])
 def test_derivatives_of_every_mode(op):
     # Items that differ: an extreme of equal ones has no derivative.
     x = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
@@ -63,15 +88,25 @@ def test_derivatives_of_every_mode(op):
 
 def test_an_initial_value_has_a_gradient():
     x, start = drawn(2, 5, 3), drawn(2, 3)
-    for op in OPS:
+    for op in (*OPS, "logaddexp"):
         assert torch.autograd.gradcheck(
             lambda x, start, op=op: ut.reduce(x + 0.01 * x.square(), op, axis=1, initial=start + 0.003),
             (x, start),
-            check_forward_ad=op == "add",
+            check_forward_ad=op in ("add", "logaddexp"),
         )
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", ["add", "logaddexp"])
+def test_a_tangent_of_the_initial_value_alone(op):
+    x, start = (v.detach() for v in (drawn(2, 5, 3), drawn(2, 3)))
+    _, got = torch.func.jvp(
+        lambda s: ut.reduce(x, op, axis=1, initial=s), (start,), (torch.ones_like(start),)
+    )
+    share = torch.exp(start - torch.logsumexp(torch.cat([start.unsqueeze(1), x], 1), 1))
+    torch.testing.assert_close(got, torch.ones_like(start) if op == "add" else share)
+
+
+@pytest.mark.parametrize("op", [*OPS, "logaddexp"])
 def test_a_reduction_and_its_gradient_hold_their_results_alone(op, device):
     from test_gradient_memory import peak
 

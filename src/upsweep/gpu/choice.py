@@ -138,7 +138,9 @@ class Choice:
     def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
         """The constants that say how an array moves. `at`: its place. `read`: whether the array is read or written."""
         slab = self.shape.lanes * self.shape.items
-        return {"at": at, "mode": self.mode(plan, x, read), "flip": flip(x, slab), "grain": x.grain(x.size)}
+        run = plan.run if not read and x is self.layout.stores[-1] else 1
+        how = {"at": at, "mode": self.mode(plan, x, read), "flip": flip(x, slab), "grain": x.grain(x.size)}
+        return how if read else {**how, "run": run}
 
     def spec(self, plan: Plan) -> str:
         """The part of the text that says what is scanned: types, operator, shape, modes."""

@@ -213,7 +213,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             again,
             pair,
             plan.segmented,
-            plan.run > 1 or plan.line > 1,
+            plan.sums,
         )
         staged = single and not turning
         if alone and turning:

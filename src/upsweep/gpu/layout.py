@@ -130,7 +130,7 @@ def arrange(
 
     def lane(strides: Sequence[int], phase: int, dtype: np.dtype, before: int = 0, run: int = 1) -> Lane:
         along = strides[axis] if n > 1 or before or phase < 0 else dtype.itemsize
-        offset = (n // run - 1 - before if plan.reverse else -before) * along
+        offset = (-(-n // run) - 1 - before if plan.reverse else -before) * along
         return Lane(
             offset, -along if plan.reverse else along, tuple(strides[d] for d in rest), dtype.itemsize, phase
         )

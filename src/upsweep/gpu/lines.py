@@ -15,7 +15,7 @@ from upsweep.plan import Plan
 
 def scanned(plan: Plan, layout: Layout) -> Sequence[Lane]:
     """The results that are as long as the rows: none of a reduction, and no sums of runs."""
-    return () if plan.reduce else layout.stores[: len(layout.stores) - (plan.run > 1 or plan.line > 1)]
+    return () if plan.reduce else layout.stores[: len(layout.stores) - plan.sums]
 
 
 def are_loose(plan: Plan, layout: Layout) -> bool:

@@ -59,7 +59,7 @@ def room_of(
     each other without a gap where no array is shifted; `bits`: segments are read as bits.
     """
     sizes = _read(layout) if apart else places_of(plan, layout)
-    moved = zip_longest(layout.moving(), () if apart else layout.stores)
+    moved = zip_longest(layout.moving(), () if apart else scanned(plan, layout))
     gaps = [_gap(items, tight, *pair) for pair in moved]
     *places, heads = _begins(sizes, gaps, items)
     free, moving = iter(places), list(zip(places, sizes))
@@ -71,8 +71,9 @@ def room_of(
             moving.remove(fitting)
         sums.append(-1 if fitting is None or functions.reads_again(plan) else fitting[0])
     area = heads + (rounded_up(items // 8 if bits else items, 16) + 16) * plan.segmented
-    written = [_gap(items, tight, x) for x in layout.stores]
+    written = [_gap(items, tight, x) for x in scanned(plan, layout)]
     *results, own = _begins(_written(plan), written, items) if apart else (*places, 0)
+    results = [*results[: len(_written(plan))], *[-1] * plan.sums]
     return Room(inputs, sums, results, heads, area, own)
 
 
@@ -114,7 +115,8 @@ def _read(layout: Layout) -> list[int]:
 
 
 def _written(plan: Plan) -> list[int]:
-    return [d.itemsize for d in params.stored(plan)]
+    stored = params.stored(plan)
+    return [d.itemsize for d in stored[: len(stored) - plan.sums]]
 
 
 def patches(layout: Layout, shape: Shape) -> list[int]:

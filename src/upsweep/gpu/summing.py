@@ -1,4 +1,5 @@
-"""Scans with a second result that is summed where columns.cu has it: over runs of items, or over neighbouring columns."""
+"""Scans with a second result that is summed where a kernel has it: over the runs of items that lanes hold, or over the
+neighbouring columns of a warp."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ from upsweep.gpu import driver, launch, shapes
 from upsweep.gpu.layout import Strided, arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.view import View, c_strides
+from upsweep.gpu.walk import Walk
 from upsweep.plan import Plan
 
-RUNS = 32, 16, 8
-"""Items of a run, the most that fit first: their sums are read once more."""
+RUNS = 128, 64, 32, 16, 8, 4
+"""Items of a run, the most that fit first: their sums are read once more. The last run of a row may be short."""
 
 LINE = 32
 """Columns that the lanes of a warp hold."""
@@ -44,17 +46,21 @@ def _summing(
     if plan.accumulators[0].itemsize > 4:
         return None
     if across:
-        whole = plan.axis < len(plan.shape) - 1 and plan.shape[-1] % LINE == 0
-        tried = [replace(plan, line=LINE)] if whole else []
+        tried = [replace(plan, line=LINE)] if plan.axis < len(plan.shape) - 1 else []
     else:
-        tried = [replace(plan, run=items) for items in RUNS if plan.n % items == 0]
-    return next((summed for summed in tried if plan.rows and _fits(summed, places, heads, arch)), None)
+        tried = [replace(plan, run=items) for items in RUNS if items <= plan.n]
+    some = plan.rows and plan.n
+    return next((summed for summed in tried if some and _fits(summed, places, heads, arch)), None)
 
 
 def _fits(plan: Plan, places: tuple[Strided, ...], heads: Strided | None, arch: int) -> bool:
     stores = [(c_strides(shape, d.itemsize), 0) for shape, d in zip(_shapes(plan), plan.stores) if d]
     _, choice = launch.choose(plan, arrange(plan, places, stores, (), heads), shapes.chip(arch))
     shape = choice.shape
+    if isinstance(choice, Walk):
+        return plan.line == 1 and choice.run == plan.run
+    if choice.kernel in ("rows", "tiles"):
+        return shape.items == plan.run
     if choice.kernel != "columns" or shape.apart or shape.flat or shape.cross:
         return False
     return shape.items % plan.run == 0 and (plan.line == 1 or shape.lanes == LINE)
@@ -63,6 +69,6 @@ def _fits(plan: Plan, places: tuple[Strided, ...], heads: Strided | None, arch: 
 def _shapes(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shapes of the results, and of the sums."""
     sums = list(plan.shape)
-    sums[plan.axis] //= plan.run
-    sums[-1] //= plan.line
+    sums[plan.axis] = -(-plan.n // plan.run)
+    sums[-1] = -(-sums[-1] // plan.line)
     return plan.shape, tuple(sums)

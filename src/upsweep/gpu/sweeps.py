@@ -70,7 +70,7 @@ class Rows(Choice):
 
     def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
         lies = super().moved(plan, x, at, read)
-        return lies if read else {**lies, "apart": _lies_apart(self.layout, x)}
+        return lies if read else {**lies, "apart": lies["run"] == 1 and _lies_apart(self.layout, x)}
 
     def spec(self, plan: Plan) -> str:
         clustered = "__cluster_dims__(CLUSTER)" if self.shape.cluster > 1 else ""
@@ -154,6 +154,13 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     touching = all(abs(x.along) == x.size for x in (*layout.moving(), *lines.scanned(plan, layout)))
     if layout.dims and not touching and lines.fit(plan, layout):
         return columns.choose(plan, layout, layout.dims[-1], chip)
+    # Sums of runs go past shared memory.
+    along = replace(layout, stores=tuple(lines.scanned(plan, layout))) if plan.sums else layout
+    return replace(_along(plan, along, chip), layout=layout)
+
+
+def _along(plan: Plan, layout: Layout, chip: Chip) -> Choice:
+    """The kernel of rows along memory, or of those that no other kernel takes better."""
     sums = _sums(plan, layout, chip)
     if sums is not None:
         return sums

@@ -11,6 +11,7 @@ from upsweep.gpu import functions
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import words_passing
 from upsweep.gpu.layout import Lane, Layout, forward, mode, patched
+from upsweep.gpu.lines import scanned
 from upsweep.gpu.shapes import Chip, Shape
 from upsweep.gpu.shapes.walks import Walking, for_pieces, for_stretch, for_walk
 from upsweep.gpu.text import declared
@@ -18,6 +19,9 @@ from upsweep.plan import Plan
 
 
 def walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
+    stores = layout.stores
+    # Sums of results go past the ring.
+    layout = replace(layout, stores=tuple(scanned(plan, layout))) if plan.sums else layout
     if plan.ahead is not None:
         late = layout.loads[plan.ahead]
         loads = [replace(x, offset=x.offset + x.along) if x is late else x for x in layout.loads]
@@ -44,6 +48,7 @@ def walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
         size = sum(d.itemsize for d in plan.accumulators)
         walking = walking.mapping(size, for_pieces(near, largest, rows))
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
+    layout = replace(layout, stores=stores)
     walk = Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking=walking)
     return replace(walk, walking=walking.fitted(walk.stage(plan), chip.shared))
 
@@ -89,13 +94,20 @@ class Walk(Choice):
     def shared_bytes(self, plan: Plan) -> int:
         return self.walking.stages * self.stage(plan)
 
+    @property
+    def run(self) -> int:
+        """Steps whose results are summed, where they are."""
+        walking = self.walking
+        return walking.steps // (walking.row_lanes * walking.piece if walking.mapped else 1)
+
     def stage(self, plan: Plan) -> int:
         """Bytes of a stage."""
         return self._parts(plan)[3]["STAGE_BYTES"]
 
     def spec(self, plan: Plan) -> str:
         inputs, outputs, components, numbers = self._parts(plan)
-        walking = self.walking
+        walking, last = self.walking, len(outputs) - 1
+        outputs = [{**x, "run": plan.run if o == last else 1} for o, x in enumerate(outputs)]
         numbers |= {
             "DIMS": len(self.layout.dims) - self.across, "ITEMS": walking.items, "VECTOR": walking.vector,
             "STEPS": walking.steps, "AHEAD": -1 if plan.ahead is None else plan.ahead, "STAGES": walking.stages,
@@ -172,8 +184,8 @@ class Walk(Choice):
             if not alone:
                 free.append(((x.size, flipped), end))
             end += self._room(x.size, alone)
-        for x in self.layout.stores:
-            if plan.reduce:
+        for o, x in enumerate(self.layout.stores):
+            if plan.reduce or o == len(self.layout.stores) - plan.sums:
                 outputs.append({"at": 0, "flip": False, "grain": 1, "reduced_grain": x.grain(x.size)})
                 continue
             kind = (x.size, self._flips(x))

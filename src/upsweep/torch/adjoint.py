@@ -47,7 +47,7 @@ def gradients(
         da, db = _at_once(g, a, h if wanted else None, initial, heads, flags, dim, reverse, order)
     else:
         given = g, a, h, initial, heads, flags, dim, reverse
-        made = _with_sums(*given) if wanted and order == "tree" else None
+        made = _with_sums(*given, order) if wanted else None
         da, db = made or _in_two_passes(*given, order, wanted)
     return da, db, None if initial is None else _of_initial(a, db, initial, flags, dim, reverse)
 
@@ -116,7 +116,7 @@ def _at_once(
 
 def _with_sums(
     g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, heads: Tensor | None, flags: Tensor | None, dim: int,
-    reverse: bool,
+    reverse: bool, order: str,
 ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
     """The gradients of a multiplier that holds for all times or for neighbours, and of b, by one scan that sums products as it
     makes them; None where the engine has none, or the state before each item lies nowhere beside it.
@@ -125,9 +125,9 @@ def _with_sums(
     if axis is None or not lies_beside(h, dim, reverse):
         return None
     start = 0.0 if initial is None else initial.unsqueeze(dim)
-    given = g, ahead(a, dim, reverse), beside(h, dim, reverse), start, flags
-    segments = segments_of(heads, g, dim)
-    made = gradient_and_sums(*given, axis=dim, reverse=reverse, segments=segments, across=axis != dim)
+    a_then = ahead(a, dim, reverse) if order == "tree" else a
+    how = {"axis": dim, "reverse": reverse, "order": order, "segments": segments_of(heads, g, dim)}
+    made = gradient_and_sums(g, a_then, beside(h, dim, reverse), start, flags, across=axis != dim, **how)
     if made is None:
         return None
     return total(made[1], a, axis, axis == dim and not reverse), made[0]
@@ -139,10 +139,8 @@ def total(sums: Tensor, a: Tensor, axis: int, reverse: bool) -> Tensor:
 
 
 def summed_along(a: Tensor, dim: int) -> int | None:
-    """The axis along which a scan of columns sums the gradient of what broadcasts as `a` does: that of time, or the last one."""
-    if dim == a.ndim - 1:
-        return None
-    return dim if a.shape[dim] == 1 else a.ndim - 1 if a.shape[-1] == 1 else None
+    """The axis along which a scan sums the gradient of what broadcasts as `a` does: that of time, or the last one."""
+    return dim if a.shape[dim] == 1 else a.ndim - 1 if a.shape[-1] == 1 and dim < a.ndim - 1 else None
 
 
 def _sums(

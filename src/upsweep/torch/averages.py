@@ -1,5 +1,6 @@
-"""Exponential averages as a PyTorch operator. Forwards is one scan. Backwards is one, too, which makes the gradients of the items
-and of the weights, unless that of the first averages is asked for. Half precision is never stored as float32.
+"""Exponential averages as a PyTorch operator. Forwards is one scan. Backwards is one, too, which makes the gradients of the
+items, of the weights and of the first averages, unless that of averages that start segments is asked for. Half precision is
+never stored as float32.
 """
 
 from __future__ import annotations
@@ -32,18 +33,21 @@ def _average(
     """`y[t] = (1 - alpha) y[t-1] + alpha x[t]`, from `initial`, one a row, or from the first item. A weight stands in alpha's
     place: it has the dtype that x is computed in and x's rank, and axes of one item hold for all of x's.
     """
-    return run(_into(empty_like(x), x, alpha, weight, initial, heads, dim, order))
+    # In a compiled graph nobody knows here whether the weight has a gradient.
+    return run(_into(_room(x, weight, dim), x, alpha, weight, initial, heads, dim, order))
+
+
+def _room(x: Tensor, weight: Tensor | None, dim: int) -> Tensor:
+    """Memory with room before the first average, where the gradient of a weight reads the average before each item."""
+    return empty_like(x) if weight is None else with_room(x, dim, False)
 
 
 def _forwards(
     x: Tensor, alpha: float, weight: Tensor | None, initial: Tensor | None, heads: Tensor | None, dim: int, order: str
 ) -> Call:  # fmt: skip
-    """The scan, in memory with room before the first average, where the gradient of the weight reads the average before each
-    item.
-    """
+    """The scan, with that room where the weight has a gradient."""
     graded = weight is not None and weight.requires_grad
-    out = with_room(x, dim, False) if graded else empty_like(x)
-    return _into(out, x, alpha, weight, initial, heads, dim, order)
+    return _into(_room(x, weight if graded else None, dim), x, alpha, weight, initial, heads, dim, order)
 
 
 def _average_with_room(*args: Any) -> Tensor:
@@ -76,8 +80,8 @@ def _state(prefix):
 
 
 @_average.register_fake
-def _(x: Tensor, *_: Any) -> Tensor:
-    return x.new_empty(x.shape)
+def _(x: Tensor, alpha: float, weight: Any, initial: Any, heads: Any, dim: int, order: str) -> Tensor:
+    return _room(x, weight, dim)
 
 
 @_average.register_vmap
@@ -100,12 +104,13 @@ def _context(ctx: Any, inputs: Any, output: Tensor) -> None:
 def _backward(ctx: Any, g: Tensor) -> Any:
     x, y, weight, initial, heads = ctx.saved_tensors
     wanted, from_initial = ctx.needs_input_grad[2:4]
-    if torch.is_grad_enabled() or from_initial:
+    if torch.is_grad_enabled() or (from_initial and heads is not None):
         dx, dw, into = _composed(g, x, y, ctx.alpha, weight, initial, heads, ctx.dim, ctx.order)
     else:
         items = (x, y) if wanted else (None, None)
-        dx, dw = gradients(g, *items, ctx.alpha, weight, initial, heads, ctx.dim, ctx.order)
-        into = None
+        dx, dw, into = gradients(
+            g, *items, ctx.alpha, weight, initial, heads, from_initial, ctx.dim, ctx.order
+        )
     return dx, None, dw if wanted else None, into if from_initial else None, None, None, None
 
 

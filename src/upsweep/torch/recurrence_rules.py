@@ -25,7 +25,9 @@ from upsweep.torch.ways import Way, Ways
 def _recurrence(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Tensor:
-    return _recurrence_into(None, a, b, initial, heads, dim, reverse, order)
+    # In a compiled graph nobody knows here whether a has a gradient.
+    out = _room(a, b, heads, dim, reverse, order)
+    return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
 
 
 def _recurrence_with_room(
@@ -34,31 +36,34 @@ def _recurrence_with_room(
     """The recurrence, in memory with room before the first item: so the gradient of a may read the state before each item where
     it lies.
     """
-    out = with_room(b, dim, reverse) if _reads_before(a, b, heads, order) else None
+    out = _room(a, b, heads, dim, reverse, order) if a.requires_grad else None
     return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
 
 
-def _reads_before(a: Tensor, b: Tensor, heads: Tensor | None, order: str) -> bool:
-    """Whether the gradient of a reads the states before all items as an array."""
-    return a.requires_grad and not (b.is_complex() or adjoint.in_one_pass(a, b, heads, order))
+def _room(a: Tensor, b: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str) -> Tensor | None:
+    """Memory with that room, where the gradient of a would read the states before all items as an array."""
+    alone = b.is_complex() or adjoint.in_one_pass(a, b, heads, order)
+    return None if alone else with_room(b, dim, reverse)
 
 
 def _shorter(
     a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
 ) -> Way | None:
     """The way of `_recurrence_with_room` for calls like this one."""
-    if a.shape != b.shape or b.is_complex() or initial is not None:
+    if b.is_complex() or not b.numel():
         return recall.never
-    out = with_room(b, dim, reverse) if _reads_before(a, b, heads, order) else None
+    out = _room(a, b, heads, dim, reverse, order) if a.requires_grad else None
     how = "auto", None, False, (1,), order, None, None
-    segments = segments_of(heads, b, dim)
-    known = recall.known(recall.alike((a, b), "affine", dim, False, reverse, None, None, out, segments, *how))
+    start, segments = None if initial is None else (1, initial), segments_of(heads, b, dim)
+    given = a.expand(b.shape), b
+    known = recall.known(recall.alike(given, "affine", dim, False, reverse, start, None, out, segments, *how))
     if known is None or known is recall.never:
         return known
 
-    def way(a: Tensor, b: Tensor, initial: None, heads: Tensor | None, *_: Any) -> Any:
+    def way(a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, *_: Any) -> Any:
         room = None if out is None else with_room(b, dim, reverse)
-        return known((a, b), None, room, segments_of(heads, b, dim))
+        a, start = a if a.shape == b.shape else a.expand(b.shape), None if initial is None else (1, initial)
+        return known((a, b), start, room, segments_of(heads, b, dim))
 
     return way
 
@@ -76,8 +81,9 @@ def _recurrence_into(
 
 
 @_recurrence.register_fake
-def _(a: Tensor, b: Tensor, *_: Any) -> Tensor:
-    return b.new_empty(b.shape)
+def _(a: Tensor, b: Tensor, initial: Any, heads: Any, dim: int, reverse: bool, order: str) -> Tensor:
+    out = _room(a, b, heads, dim, reverse, order)
+    return b.new_empty(b.shape) if out is None else out
 
 
 @_recurrence.register_vmap

@@ -132,7 +132,7 @@ def _steps(times: Any, x: Tensor, dim: int) -> Tensor:
     if times is None:
         return torch.ones((), dtype=torch.float64, device=x.device)
     times = floating(times)
-    times = times.to(x.device, promoted(times.dtype, single(x).real.dtype))
+    times = times.to(x.device, promoted(times.dtype, accumulator(x.dtype).to_real()))
     timed(times.shape, x.shape, dim)
     if times.ndim < x.ndim:
         times = times.reshape([-1 if d == dim else 1 for d in range(x.ndim)])

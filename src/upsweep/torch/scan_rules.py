@@ -57,20 +57,22 @@ def name_of(op: Any) -> str:
 def _scan(
     x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None, order: str
 ) -> Tensor:  # fmt: skip
-    return _scan_into(None, x, op, dim, exclusive, reverse, initial, heads, order)
+    # In a compiled graph nobody knows here whether x has a gradient.
+    out = _room(x, op, dim, exclusive, reverse)
+    return _scan_into(out, x, op, dim, exclusive, reverse, initial, heads, order)
 
 
 def _scan_with_room(
     x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, initial: Tensor | None, heads: Tensor | None, order: str
 ) -> Tensor:  # fmt: skip
     """The scan, in memory with room before the first item, where its gradient reads the result before each item there."""
-    out = _room(x, op, dim, exclusive, reverse)
+    out = _room(x, op, dim, exclusive, reverse) if x.requires_grad else None
     return _scan_into(out, x, op, dim, exclusive, reverse, initial, heads, order)
 
 
 def _room(x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool) -> Tensor | None:
-    wanted = x.requires_grad and slopes.reads_before(op, x, exclusive)
-    return with_room(x, dim, reverse) if wanted else None
+    """Memory with that room, for results that a gradient would read."""
+    return with_room(x, dim, reverse) if slopes.reads_before(op, x, exclusive) else None
 
 
 def _scan_into(
@@ -86,7 +88,8 @@ def _scan_into(
 
 @_scan.register_fake
 def _(x: Tensor, op: str, dim: int, exclusive: bool, reverse: bool, *_: Any) -> Tensor:
-    return x.new_empty(x.shape)
+    out = _room(x, op, dim, exclusive, reverse)
+    return x.new_empty(x.shape) if out is None else out
 
 
 @_scan.register_vmap
@@ -230,7 +233,8 @@ def _shorter(
     if op not in BUILTIN or initial is not None:
         return recall.never
     how = "auto", None, False, None, order, None, None
-    out, segments = _room(x, op, dim, exclusive, reverse), segments_of(heads, x, dim)
+    out = _room(x, op, dim, exclusive, reverse) if x.requires_grad else None
+    segments = segments_of(heads, x, dim)
     known = recall.known(
         recall.alike(x, BUILTIN[op], dim, exclusive, reverse, None, None, out, segments, *how)
     )

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from upsweep.adjoint import RULES
 from upsweep.arguments import dtype_of, number_of
-from upsweep.arithmetic import LOG_ADD_EXP, LogAddExp, exp_in
+from upsweep.arithmetic import LOG_ADD_EXP, LogAddExp, decay_in, inverse_in
 from upsweep.operators import ops
 from upsweep.torch.neighbours import beside, segments_of, starts
 from upsweep.torch.operands import accumulator, readable
@@ -104,15 +105,26 @@ def _of_extreme(numbers: LogAddExp, largest: bool) -> _Slopes:
 
 
 def _of_logarithm(numbers: LogAddExp) -> _Slopes:
-    exp, one = exp_in(numbers), numbers.real(1)
-    half = one / 2
+    decay, inverse, far = decay_in(numbers), inverse_in(numbers), numbers.real(numbers.far)
+    most = numbers.real(np.finfo(numbers.real).max)
+
+    def shares(before, x):
+        """Of the larger and of the smaller one. Nothing is asked, as a kernel would go two ways from there on: equal infinities
+        become equal numbers, and NaN stays NaN.
+        """
+        d = abs(max(min(before, most), -most) - max(min(x, most), -most))
+        d = min(d, far)
+        u = decay(d) + (d - d)
+        larger = inverse(u)
+        return larger, u * larger
 
     def right(before, x):
-        # The gap of two equal infinities is 0, where their difference is NaN.
-        return half if before == x else one / (one + exp(before - x))
+        larger, smaller = shares(before, x)
+        return larger if x > before else smaller
 
     def left(before, x):
-        return half if before == x else one / (one + exp(x - before))
+        larger, smaller = shares(before, x)
+        return smaller if x > before else larger
 
     return _Slopes(left, right, True)
 

@@ -187,6 +187,11 @@ struct Mover {
     Store sums[ITEMS];
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) sums[i] = convert<Store>(get<O>(y[i]));
+    if (j + ITEMS > p.n) {  // the last run of a row may be short
+#pragma unroll
+      for (int i = 0; i < ITEMS; i++)
+        if (j + i >= p.n) sums[i] = Store{};
+    }
 #pragma unroll
     for (int d = 1; d < RUN; d *= 2)
 #pragma unroll

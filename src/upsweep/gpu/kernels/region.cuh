@@ -155,7 +155,7 @@ template <int LANES, int N> struct Region {
   }
 
   // What is written for the prefixes of this lane's run, in place of what was read.
-  __device__ __forceinline__ void write(const Params& p, u64 row, i64 j, const Item (&x)[N]) const {
+  __device__ __forceinline__ void write(const Params& p, u64 row, i64 j, const Item (&x)[N], bool exists = true) const {
     Given given[N];
     Result y[N];
     if constexpr (READS_AGAIN) read(p, row, j, given);
@@ -164,6 +164,7 @@ template <int LANES, int N> struct Region {
     for (int k = 0; k < N; k++) y[k] = Finish()(x[k], given[k], index[k]);
     __syncwarp();  // all lanes have read their runs
     each<OUTPUTS>([&](auto o) {
+      if constexpr (Output<o.value>::run > 1) return write_sum<o.value>(p, row, j, y, exists);
       typename Output<o.value>::Store raw[N];
       auto first = get<o.value>(y[0]);
       decltype(first) value[N];
@@ -174,8 +175,31 @@ template <int LANES, int N> struct Region {
     });
   }
 
+  // The sum over this lane's run, by the tree.
+  template <int O> __device__ __forceinline__ void write_sum(const Params& p, u64 row, i64 j, const Result (&y)[N], bool exists) const {
+    typedef typename Output<O>::Store Store;
+    static_assert(Output<O>::run == 1 || Output<O>::run == N, "a lane holds one run");
+    const i64 first = j + lane % LANES * N;
+    Store sums[N];
+#pragma unroll
+    for (int k = 0; k < N; k++) sums[k] = convert<Store>(get<O>(y[k]));
+    if (first + N > p.n) {  // the last run of a row may be short
+#pragma unroll
+      for (int k = 0; k < N; k++)
+        if (first + k >= p.n) sums[k] = Store{};
+    }
+#pragma unroll
+    for (int d = 1; d < N; d *= 2)
+#pragma unroll
+      for (int k = 0; k < N; k += 2 * d) sums[k] = sums[k] + sums[k + d];
+    const Row to = out<O>(p, row);
+    if (exists && first < p.n) store_item<Store, sizeof(Store)>(to.base + first / N * to.stride, sums[0]);
+  }
+
   __device__ __forceinline__ void store(const Params& p, u64 row, i64 j, bool exists = true) const {
-    each<OUTPUTS>([&](auto o) { store_slab<o.value>().template store<STREAMED>(out<o.value>(p, row), j, exists); });
+    each<OUTPUTS>([&](auto o) {
+      if constexpr (Output<o.value>::run == 1) store_slab<o.value>().template store<STREAMED>(out<o.value>(p, row), j, exists);
+    });
   }
 };
 

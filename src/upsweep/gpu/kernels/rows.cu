@@ -214,7 +214,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   if constexpr (REDUCE) {
     if (exists) store_reduction<LANES>(p, row, j + within * ITEMS, x);
   } else {
-    region.write(p, row, j, x);
+    region.write(p, row, j, x, exists);
     __syncwarp();  // all lanes have written theirs
     region.store(p, row, j, exists);
   }

@@ -23,6 +23,7 @@ struct Walker {
   int lane;  // of all that walk; a lane's rows lie ABREAST apart
   Item start[VECTOR];
   Prefix state[VECTOR];
+  Sum<SUMS && !MAPPED> sum[VECTOR];  // of a stage's results
   Given still[VECTOR];  // of which the inputs that serve whole rows are read
 
   __device__ __forceinline__ int row(int v) const { return LINED ? lane * VECTOR + v : column_of(v * ABREAST + lane); }
@@ -69,7 +70,7 @@ struct Walker {
         }
       });
     else if constexpr (!REDUCE)
-      each<OUTPUTS>([&](auto o) {
+      each<RESULTS>([&](auto o) {
         typename Output<o.value>::Store part[N][VECTOR];
 #pragma unroll
         for (int k = 0; k < N; k++)
@@ -86,7 +87,20 @@ struct Walker {
     for (int k = 0; k < N; k++)
 #pragma unroll
       for (int v = 0; v < VECTOR; v++) y[k][v] = step(v, taken(items, k, v, last), HEADS && items.head[k][v] != 0, j + i + k);
+#pragma unroll
+    for (int k = 0; k < N; k++)
+#pragma unroll
+      for (int v = 0; v < VECTOR; v++) sum[v].add(y[k][v]);
     write<N>(stage, i, y);
+  }
+  // The sums of the stage that began with item j.
+  __device__ __forceinline__ void write_sums(i64 j) {
+    if constexpr (SUMS && !MAPPED)
+#pragma unroll
+      for (int v = 0; v < VECTOR; v++) {
+        char* base = p.out[OUTPUTS - 1] + row_offset(p, p.out_strides[OUTPUTS - 1], ACROSS ? rows.row : rows.row + row(v));
+        sum[v].write(p, base, j / STEPS, ACROSS ? (int)rows.column + row(v) : 0, row(v) < rows.count);
+      }
   }
   // A stage whose first items have been read. It reads the first items of the next stage, which may have to land first. HEADS:
   // segments may start in it.
@@ -160,6 +174,7 @@ struct Walker {
         if (SEGMENTED && ring.heads[now.stage]) walk_stage<SEGMENTED>(stage, j, more, next, full, turn.parity, x);
         else walk_stage<false>(stage, j, more, next, full, turn.parity, x);
         worked(&ring.done[now.stage]);
+        write_sums(j);
       }
     }
     if (j < p.n) walk_slowly(ring, memory, turn, j);
@@ -174,6 +189,7 @@ struct Walker {
     barrier_wait(&ring.full[turn.stage], turn.parity);
     walk_some(memory + turn.stage * STAGE_BYTES, j, (int)min(p.n - j, (i64)STEPS));
     worked(&ring.done[turn.stage]);
+    write_sums(j);
     turn.next();
     j += STEPS;
   }

@@ -103,6 +103,7 @@ struct Server {
     for (int v = 0; v < VECTOR * PIECE; v += PIECE) {
       if (column(v) >= rows.count) break;
       int i = share_of(lane);
+      Sum<SUMS> sum[PIECE];
       char* to[OUTPUTS];
       each<OUTPUTS>([&](auto o) { to[o.value] = out[o.value].base + column(v) * (int)sizeof(typename Output<o.value>::Store) + (j + i) * p.out_strides[o.value].along; });
 #pragma unroll
@@ -113,7 +114,9 @@ struct Server {
 #pragma unroll
         for (int k = 0; k < N; k++) {
           if (!WHOLE && j + i + k >= p.n) break;
-          each<OUTPUTS>([&](auto o) {
+#pragma unroll
+          for (int q = 0; q < PIECE; q++) sum[q].add(y[k][q]);
+          each<RESULTS>([&](auto o) {
             typedef typename Output<o.value>::Store Store;
             Piece<Store> piece;
 #pragma unroll
@@ -124,6 +127,10 @@ struct Server {
           });
         }
       }
+      const i64 first = j + share_of(lane);
+#pragma unroll
+      for (int q = 0; q < PIECE; q++)
+        sum[q].write(p, out[OUTPUTS - 1].base, first / SHARE, column(v + q), first < p.n && column(v + q) < rows.count);
     }
   }
   // Results of column v, the q-th of a piece, for the steps from i on.
@@ -179,7 +186,7 @@ struct Server {
           if (m == STEPS) finish<true>(stage, before);
           else finish<false>(stage, before);
         } else if constexpr (!REDUCE)
-          each<OUTPUTS>([&](auto o) { Out<o.value>::take(stage, out[o.value], p.out_strides[o.value].along, before, m, rows.count, lane); });
+          each<RESULTS>([&](auto o) { Out<o.value>::take(stage, out[o.value], p.out_strides[o.value].along, before, m, rows.count, lane); });
         __syncwarp();  // results have been read before anything lands on them
       }
       if (k < chunks) {

@@ -15,6 +15,25 @@ __device__ __forceinline__ int column_of(int row) { return row / ABREAST * ABREA
 __device__ __forceinline__ int row_of(int lane, int v) { return v / PIECE * ABREAST + v % PIECE * GROUPS + lane % GROUPS; }
 __device__ __forceinline__ int share_of(int lane) { return lane / GROUPS * SHARE; }
 
+// The last output may be sums of results: over the steps of a stage; or over a share of them, where serving warps finish.
+constexpr bool SUMS = Output<OUTPUTS - 1>::run > 1;
+constexpr int RESULTS = OUTPUTS - SUMS;
+static_assert(!SUMS || Output<OUTPUTS - 1>::run == (MAPPED ? SHARE : STEPS), "walk.py counts otherwise");
+template <bool HERE, int O = OUTPUTS - 1> struct Sum {
+  typedef typename Output<O>::Store Store;
+  Store sum = {};
+  template <class R> __device__ __forceinline__ void add(const R& y) { sum = sum + convert<Store>(get<O>(y)); }
+  __device__ __forceinline__ void write(const Params& p, char* base, i64 number, int column, bool exists) {
+    char* to = base + number * p.out_strides[O].along + column * (int)sizeof(Store);
+    if (exists) store_item<Store, sizeof(Store)>(to, sum);
+    sum = {};
+  }
+};
+template <int O> struct Sum<false, O> {
+  template <class R> __device__ __forceinline__ void add(const R&) {}
+  __device__ __forceinline__ void write(const Params&, char*, i64, int, bool) {}
+};
+
 // Pieces of 8 bytes as two words: the compiler packs halves into a word by one instruction, into a number of 64 bits by shifts.
 template <int BYTES> struct words_of : bits_of<BYTES> {};
 template <> struct words_of<8> { typedef uint2 type; };

@@ -94,7 +94,33 @@ def conversion(dtype: np.dtype) -> Callable[[Any], Any]:
         x.writer.took([x.kind], [x.kind])
         return x.writer.line(dtype, text_in(x, dtype))
 
+    call.dtype = dtype  # type: ignore[attr-defined]
     return call
+
+
+def _view(x: Value, kind: Any) -> Value:
+    """The bits of a float as an integer, or those of an integer as a float."""
+    x.writer.took([x.kind], [x.kind])
+    seen = _SEEN.get((x.kind.str[1:], kind.dtype.str[1:]))
+    if seen is None:
+        raise Unwritten
+    return x.writer.line(kind.dtype, f"{seen}({x.text})")
+
+
+_SEEN = {
+    ("f4", "i4"): "__float_as_int",
+    ("i4", "f4"): "__int_as_float",
+    ("f8", "i8"): "__double_as_longlong",
+    ("i8", "f8"): "__longlong_as_double",
+}
+
+
+def _shifted(x: Value, count: Any) -> Value:
+    """An integer times a power of two, whose exponent stands in the function and is less than the integer's bits."""
+    places = int(number(count)) if isinstance(count, Number) else -1
+    if not 0 <= places < 8 * x.kind.itemsize:
+        raise Unwritten
+    return _applied(np.left_shift, (None, "({T})(({U})({0}) << {1})", None), x, count)
 
 
 def _multiply_add(*operands: Any) -> Value:
@@ -134,6 +160,7 @@ _COMPARISONS = {
 def _methods() -> Iterator[tuple[str, Callable[..., Value]]]:
     """The operators of a Value, by their names in Python."""
     yield "pow", _squares
+    yield "lshift", _shifted
     for name, (ufunc, forms) in _OPERATORS.items():
         yield name, lambda a, b, u=ufunc, f=forms: _applied(u, f, a, b)
         yield f"r{name}", lambda b, a, u=ufunc, f=forms: _applied(u, f, a, b)
@@ -145,6 +172,7 @@ def _methods() -> Iterator[tuple[str, Callable[..., Value]]]:
 
 for _name, _method in _methods():
     setattr(Value, f"__{_name}__", _method)
+Value.view = _view  # type: ignore[attr-defined]
 
 
 _NAN_FIRST = "{{0}} != {{0}} ? {{0}} : {{1}} != {{1}} ? {{1}} : {{0}} {0} {{1}} ? {{0}} : {{1}}"
