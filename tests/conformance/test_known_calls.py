@@ -52,11 +52,9 @@ def divided(monkeypatch):
     from upsweep.gpu.shapes import reductions
 
     monkeypatch.setattr(reductions, "BLOCK", (1 << 12, reductions.BLOCK[1]))
-    reduction._along.cache_clear()
-    reduction._across.cache_clear()
+    reduction._parts.cache_clear()
     yield
-    reduction._along.cache_clear()
-    reduction._across.cache_clear()
+    reduction._parts.cache_clear()
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 import upsweep as up
 from table import CASES
 from upsweep import numpy_engine
-from upsweep.gpu import driver, launch, reduction, steps
-from upsweep.gpu.shapes import crosswise, reductions
+from upsweep.gpu import launch, reduction, steps
+from upsweep.gpu.shapes import reductions
 from upsweep.gpu.view import View
-from upsweep.operator import Operator, resolve
+from upsweep.operator import Operator
 from upsweep.plan import Plan
 
 HASH = CASES["hash-u64"]
@@ -33,11 +33,6 @@ def array(v: View) -> np.ndarray:
     return np.ndarray(v.shape, v.dtype, memory, v.ptr - low, v.strides)
 
 
-def forget():
-    reduction._along.cache_clear()
-    reduction._across.cache_clear()
-
-
 @pytest.fixture
 def calls(monkeypatch):
     """NumPy runs the plans."""
@@ -51,11 +46,10 @@ def calls(monkeypatch):
     monkeypatch.setattr(launch, "run", run)
     monkeypatch.setattr(reductions, "BLOCK", (1 << 12, 512))
     monkeypatch.setattr(reductions, "for_even_reduction", lambda largest, read: 32)
-    monkeypatch.setattr(driver, "architecture", lambda device: 90)
     monkeypatch.setattr(steps, "scratch", lambda like, nbytes: view(np.full(nbytes, 0xA5, np.uint8)))
-    forget()
+    reduction._parts.cache_clear()
     yield ran
-    forget()
+    reduction._parts.cache_clear()
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -108,36 +102,3 @@ def test_narrow_items_are_cut_from_16_bytes_on(calls, skip, items, parts, revers
     steps.run(plan, [view(x)], [view(got)], None, None)
     assert len(calls) == parts
     assert got == x.sum(dtype=u1)
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(
-    ("op", "dtype", "shape", "axis", "walked"),
-    [
-        (OP, "u8", (1029, 40), 0, (64, 16, 40)),
-        # So many rows are walked down whole.
-        (OP, "u8", (3, 500, 5, 8), 1, (3, 500, 5, 8)),
-        # Lines that do not begin at 16 bytes go several side by side, where any order will do.
-        (up.ops.ADD, "i4", (2100, 13), 0, (16, 16, 8, 13)),
-        (up.ops.MAX, "f4", (3300, 8), 0, (25, 16, 8, 8)),
-        (up.ops.XOR, "u1", (9001, 12), 0, (23, 16, 24, 12)),
-    ],
-)
-def test_rows_side_by_side_are_cut_into_blocks_that_are_walked_down(
-    calls, monkeypatch, op, dtype, shape, axis, walked, reverse
-):
-    monkeypatch.setattr(reductions, "WALKED", (16,))
-    monkeypatch.setattr(crosswise, "REDUCED", (8, 1))
-    monkeypatch.setattr(crosswise, "REDUCED_LEAST", 16)
-    dtype = np.dtype(dtype)
-    plan = Plan(
-        resolve(op, (dtype,)), (dtype,), (dtype,), (dtype,), shape, axis, reduce=True, reverse=reverse
-    )
-    room = (
-        np.random.default_rng(3).integers(0, 200, plan.n * plan.rows * dtype.itemsize + 16).astype(np.uint8)
-    )
-    data = room[-room.ctypes.data % 16 :][: room.size - 16].view(dtype).reshape(shape)
-    got = np.zeros(plan.row_shape, dtype)
-    steps.run(plan, [view(data)], [view(got)], None, None)
-    np.testing.assert_array_equal(got, up.reduce(data, op, axis=axis, reverse=reverse, engine="numpy"))
-    assert calls[0].shape == walked

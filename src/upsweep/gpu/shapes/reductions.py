@@ -30,14 +30,6 @@ LINES = 128
 at .95 of a copy so, 8192 x 16384 f8 at .92, by tiles of columns at .88 and .85 (H200)."""
 
 
-WALKED, AT_ONCE = (1024, 512, 256, 128), 792
-"""Items of the blocks of the tree that blocks of threads walk down, where rows lie side by side: the largest that leaves so many
-blocks of threads, six for each multiprocessor, or the smallest."""
-
-LINE = 256
-"""Bytes of the narrowest lines that are walked down, of several lines side by side where any order will do."""
-
-
 def for_sums(n: int, largest: int, read: int) -> Shape | None:
     """The shape for rows that a block of threads sums without scanning them, or None. `largest` is the size of the largest item
     that is read, `read` that of all. A lane's runs are of 16 bytes.
