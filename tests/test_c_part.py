@@ -6,6 +6,8 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
+from collections import deque
 
 import numpy as np
 import pytest
@@ -28,6 +30,10 @@ LAYOUTS = {
     "broadcast": lambda x: np.broadcast_to(x[0, 0], (4, 24)),
     "5-D": lambda x: x.reshape(3, 2, 5, 4, 6),
 }
+
+
+class Subclass(np.ndarray):
+    pass
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +131,12 @@ def test_tuples(found):
     out = np.zeros_like(a), np.zeros_like(b)
     assert thrice(lambda: up.scan((a, b), "affine", out=out), found) is out
     same(out, the_long_way(up.scan, (a, b), "affine"))
-    # A tuple of one array is no array.
+    # A tuple of one array is no array, and a subclass is another type.
+    same(thrice(lambda: up.scan(a), found), the_long_way(up.scan, a))
+    other = a.view(Subclass), b
+    for _ in range(4):
+        same(up.scan(other, "affine"), the_long_way(up.scan, other, "affine"))
+    assert not found
     with pytest.raises(up.ShapeError):
         up.scan((a, b), "affine", out=out[0])
     one = np.zeros_like(a)
@@ -171,10 +182,6 @@ def test_prepared(found):
     with up.set_threads(1):
         running(x)
     assert len(found) == 3
-
-
-class Subclass(np.ndarray):
-    pass
 
 
 STRANGE = {
@@ -345,6 +352,15 @@ for call in calls * 4:
 changed = [after - before for before, after in zip(before, counts())]
 # A hundred turns of four calls each; some objects of a turn live on until the next.
 assert max(map(abs, changed)) < 50, changed
+
+# More kinds of calls than there is room for: a launch makes room for another one.
+recall.forget()
+before = sys.getrefcount(part.Launch)
+for n in range(1, 2000):
+    for _ in range(3):
+        up.scan(np.ones(n))
+recall.forget()
+assert sys.getrefcount(part.Launch) == before
 """
 
 
@@ -401,6 +417,33 @@ def test_threads_side_by_side(n):
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+def test_other_threads_run_during_a_large_call(found):
+    x, y = np.ones(1 << 22), np.zeros(1 << 22)
+    times, stop = deque([0.0], 1 << 20), threading.Event()
+
+    def watch():
+        while not stop.is_set():
+            times.append(time.perf_counter())
+
+    with up.set_threads(1):
+        for _ in range(3):
+            up.scan(x, out=y)
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        # Where cores are busy, the watcher may miss a call.
+        for _ in range(100):
+            begin = time.perf_counter()
+            up.scan(x, out=y)
+            end = time.perf_counter()
+            if any(begin < t < begin + (end - begin) / 2 for t in list(times)):
+                break
+        else:
+            pytest.fail("no other thread ran meanwhile")
+        stop.set()
+        watcher.join()
+    assert len(found) >= 2
 
 
 def test_python_that_runs_within_a_call(found):
