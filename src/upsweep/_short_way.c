@@ -107,14 +107,12 @@ static int alike(const Launch *known, const Call *call) {
 /* This thread's scratch memory, on a cache line; no Python runs until it is used. */
 static char *scratch(Py_ssize_t size) {
     PyObject *own = PyThreadState_GetDict(), *memory = own ? PyDict_GetItemWithError(own, memory_key) : NULL;
-    if (!own) return NULL;
-    if (!memory || PyByteArray_Size(memory) < size + LINE) {
+    if (own && (!memory || PyByteArray_Size(memory) < size + LINE)) {
         memory = PyByteArray_FromStringAndSize(NULL, size + LINE);
-        if (!memory) return NULL;
-        int failed = PyDict_SetItem(own, memory_key, memory);
-        Py_DECREF(memory);
-        if (failed) return NULL;
+        if (memory && PyDict_SetItem(own, memory_key, memory)) Py_CLEAR(memory);
+        Py_XDECREF(memory);
     }
+    if (!memory) return PyErr_Occurred() ? NULL : (char *)PyErr_NoMemory();
     return (char *)(((uintptr_t)PyByteArray_AsString(memory) + LINE - 1) / LINE * LINE);
 }
 
@@ -122,10 +120,7 @@ static char *scratch(Py_ssize_t size) {
 static int run(const Launch *known, PyObject *operands) {
     int64_t result, raised, failed;
     char *memory = scratch(known->scratch);
-    if (!memory) {
-        if (!PyErr_Occurred()) PyErr_NoMemory();
-        return -1;
-    }
+    if (!memory) return -1;
     PyThreadState *others = known->large ? PyEval_SaveThread() : NULL;
     failed = known->entry(&result, &raised, known->table, (int64_t)memory, (int64_t)operands);
     if (others) PyEval_RestoreThread(others);
@@ -261,11 +256,24 @@ static PyObject *new_launch(PyTypeObject *type, PyObject *given, PyObject *names
 
 static void free_launch(Launch *known) {
     PyTypeObject *type = Py_TYPE(known);
+    PyObject_GC_UnTrack(known);
     Py_XDECREF(known->keep);
     for (int at = 0; at < ARRAYS; at++) Py_XDECREF(known->layouts[at].dtype);
     for (int at = 0; at < OTHERS; at++) Py_XDECREF(known->others[at]);
-    PyObject_Free(known);
+    PyObject_GC_Del(known);
     Py_DECREF(type);
+}
+
+/* For the collector of garbage: an operator may hold what holds this launch. */
+static int visit_launch(Launch *known, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(known));
+    for (int at = 0; at < OTHERS; at++) Py_VISIT(known->others[at]);
+    return 0;
+}
+
+static int clear_launch(Launch *known) {
+    for (int at = 0; at < OTHERS; at++) Py_CLEAR(known->others[at]);
+    return 0;
 }
 
 static PyObject *call_launch(PyObject *known, PyObject *given, PyObject *names) {
@@ -278,11 +286,13 @@ static PyObject *call_launch(PyObject *known, PyObject *given, PyObject *names) 
 static PyType_Slot launch_slots[] = {
     {Py_tp_new, new_launch},
     {Py_tp_dealloc, free_launch},
+    {Py_tp_traverse, visit_launch},
+    {Py_tp_clear, clear_launch},
     {Py_tp_call, call_launch},
     {Py_tp_doc, "Launch(entry, table, scratch, large, keep): runs a plan on a tuple of arrays, and says whether it did."},
     {0, NULL}};
 static PyType_Spec launch_spec = {
-    "upsweep._short_way.Launch", sizeof(Launch), 0, Py_TPFLAGS_DEFAULT, launch_slots};
+    "upsweep._short_way.Launch", sizeof(Launch), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, launch_slots};
 
 static PyMethodDef functions[] = {
     {"find", (PyCFunction)(void *)find, METH_FASTCALL,
