@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+C_PART := src/upsweep/_short_way.c packaging/c_part.py
 
 .PHONY: demo test fuzz check registers docs bench lab-offline release
 
@@ -38,22 +39,23 @@ lab-offline: $(VENV)/test.ready
 bench: $(VENV)/demo.ready
 	$(BIN)/python benchmarks/cpu.py
 
-# What the workflow on GitHub uploads, built and tried here: the wheel and the sdist, and a clean environment for the wheel.
+# The sdist and the wheel for any machine that the workflow on GitHub uploads, built and tried here: a clean environment for that wheel
+# and for the one that brings the C part for this machine.
 release: $(VENV)/release.ready
 	rm -rf dist src/upsweep/cpu/built
 	$(BIN)/python packaging/kernels.py
-	$(BIN)/python -m build
+	HATCH_BUILD_NO_HOOKS=true $(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
 	PATH="$(abspath $(BIN)):$$PATH" sh tests/packaging/check.sh $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 	rm -rf src/upsweep/cpu/built
 
-$(VENV)/demo.ready: pyproject.toml | $(BIN)/python
+$(VENV)/demo.ready: pyproject.toml $(C_PART) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	touch $@
 
 # pip compiles to bytecode on one core, and compiles the packages' own tests, a third of all. A package has a file that this Python
 # cannot read.
-$(VENV)/test.ready: pyproject.toml | $(BIN)/python
+$(VENV)/test.ready: pyproject.toml $(C_PART) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[demo,lab,cuda13]' --group test --group check --group docs
 	-$(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib
 	touch $@

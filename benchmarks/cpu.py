@@ -21,7 +21,7 @@ import numpy as np
 
 import upsweep as up
 from races import race
-from upsweep import bench
+from upsweep import bench, short_way
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -212,21 +212,36 @@ def onetbb(size: int, counts: list[int]) -> dict[tuple[str, int], float]:
 
 
 def calls() -> None:
-    """Microseconds of a call of a thousand items."""
+    """Microseconds of small calls, and the time of NumPy and PyTorch over ours, with out= and without."""
     import torch
 
-    x = np.ones(1000, "f4")
-    y = np.zeros_like(x)
-    tx, ty = torch.from_numpy(x), torch.from_numpy(y)
-    times = race(
-        lambda: up.scan(x, out=y),
-        lambda: up.scan(x),
-        lambda: np.cumsum(x, out=y),
-        lambda: torch.cumsum(tx, 0, out=ty),
-        repeats=20_000,
+    torch.set_num_threads(1)
+    way = "Python" if short_way.part is None else "C"
+    print(
+        f"small calls, which run in {way}: us, times np.cumsum, np.add.accumulate and torch.cumsum, with out= and without"
     )
-    names = ("with out=", "without", "NumPy", "torch")
-    print("a call of 1,000 items, us:", ", ".join(f"{n} {1e6 * t:.2f}" for n, t in zip(names, times)))
+    for dtype in ("f4", "f8", "i8"):
+        for shape in ((1,), (10,), (100,), (1000,), (2000,), (4096,), (1 << 16,), (3, 100)):
+            x = np.ones(shape, dtype)
+            times = [
+                each for y in (np.zeros_like(x), None) for each in race(*_small(torch, x, y), repeats=3000)
+            ]
+            (ours, *others), (made, *made_by) = times[:4], times[4:]
+            with_out = " ".join(f"{t / ours:5.2f}" for t in others)
+            without = " ".join(f"{t / made:5.2f}" for t in made_by)
+            name = f"{dtype} {'x'.join(map(str, shape))}"
+            print(f"  {name:10} {1e6 * ours:6.2f} {with_out}   {1e6 * made:6.2f} {without}", flush=True)
+
+
+def _small(torch: Any, x: np.ndarray, y: np.ndarray | None) -> list[Callable[[], Any]]:
+    """Scans of x, to y or to new memory, of ours, NumPy and PyTorch."""
+    tx, ty = torch.from_numpy(x), None if y is None else torch.from_numpy(y)
+    return [
+        lambda: up.scan(x, axis=-1, out=y),
+        lambda: np.cumsum(x, axis=-1, out=y),
+        lambda: np.add.accumulate(x, axis=-1, out=y),
+        lambda: torch.cumsum(tx, -1, out=ty),
+    ]
 
 
 def main() -> None:

@@ -94,7 +94,7 @@ def tuned(monkeypatch):
 
     def forget():
         launch._launch.cache_clear()
-        recall.known_calls.clear()
+        recall.forget()
 
     def tune(**numbers):
         for name, value in numbers.items():

@@ -16,6 +16,7 @@ import pytest
 from filelock import FileLock
 
 import upsweep as up
+from upsweep import short_way
 from upsweep.engine import ENGINES
 
 pytest.importorskip("click")
@@ -533,6 +534,7 @@ def test_the_doctor_names_every_engine(tmp_path: Path) -> None:
     assert got.returncode == 0, got.stderr
     assert all(f"engine {name}" in got.stdout for name in ENGINES)
     assert "numba" in got.stdout
+    assert f"small calls: run in {'Python' if short_way.part is None else 'C'}" in got.stdout
 
 
 def test_help_names_every_command(tmp_path: Path) -> None:

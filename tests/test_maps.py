@@ -49,7 +49,7 @@ def test_another_number_is_another_argument_of_the_same_plan(engine, monkeypatch
     planned = execution.plan_of
     monkeypatch.setattr(execution, "plan_of", lambda *given: plans.append(planned(*given)) or plans[-1])
     for a in (0.1, 0.25, np.float32(0.5)):
-        recall.known_calls.clear()
+        recall.forget()
         got = up.scan((x, a), "affine", map=averaged, finish=second, engine=engine)
         weight = np.float32(a)
         steps = up.scan((np.full_like(x, 1 - weight), weight * x), "affine", engine=engine)[1]

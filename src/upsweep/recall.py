@@ -2,7 +2,7 @@
 
 Checking a call takes longer than a small scan does. Whatever the checks look at is a call's likeness; the function that
 ran a call is kept under it, and runs the next call that is alike. Numbers are alike by their type: their values are looked at in
-every call.
+every call. Where the package has its C part, a call of arrays alone that comes once more runs in C from then on (`short_way`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from upsweep import cores
+from upsweep import cores, short_way
 from upsweep.components import bare, tupled
 from upsweep.engine import LIKENESS
 from upsweep.execution import Op, Ran, execute
@@ -57,11 +57,24 @@ def run(
         map = as_function(map)
     if finish is not None:
         finish = as_function(finish)
+    part, wanted = short_way.part, cores.setting if threads is None else threads
+    if part is not None:
+        y = part.find(
+            xs, out, op, axis, exclusive, reverse, initial, dtype, segments, engine, reducing, keep, order, map, finish, wanted
+        )  # fmt: skip
+        if y is not None:
+            return y
     like = alike(
         xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep, order, map, finish
     )  # fmt: skip
-    y = again(like, xs, initial, out, segments)
+    runs = known(like)
+    y = None if runs is None else runs(xs, initial, out, segments)
     if y is not None:
+        if part is not None:
+            part.remember(
+                getattr(runs, "launch", None), y, xs, out, op, axis, exclusive, reverse, initial, dtype, segments, engine,
+                reducing, keep, order, map, finish, wanted,
+            )  # fmt: skip
         return y
     if engine == "auto" and out is None and type(initial) in _NUMBER and labelled.has(xs) and _bare(segments):
         # The items are an array that may be like an earlier one.
@@ -83,10 +96,17 @@ def _bare(segments: Any) -> bool:
     )
 
 
+def forget() -> None:
+    """Have no call remembered."""
+    known_calls.clear()
+    if short_way.part is not None:
+        short_way.part.forget()
+
+
 def keep(like: Any, known: Callable[..., Any]) -> None:
     """Have calls of a likeness run so."""
     if len(known_calls) >= MOST:
-        known_calls.clear()
+        forget()
     known_calls[like] = known
 
 

@@ -44,11 +44,11 @@ CALLS = {
 
 def afresh(call, *given):
     known = dict(recall.known_calls)
-    recall.known_calls.clear()
+    recall.forget()
     try:
         return call(*given)
     finally:
-        recall.known_calls.clear()
+        recall.forget()
         recall.known_calls.update(known)
 
 
@@ -58,7 +58,7 @@ def drawn():
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_same_bits_without_checks(name, monkeypatch):
-    recall.known_calls.clear()
+    recall.forget()
     checked, execute, enter = [], recall.execute, repeated.enter
     for layout in LAYOUTS:
         for k in range(4):
@@ -109,7 +109,7 @@ def test_a_mistake_after_a_call_like_it_raises():
 def test_two_threads_make_the_same_call():
     draws = [drawn() for _ in range(2)]
     wants = [CALLS["gae"](*given) for given in draws]
-    recall.known_calls.clear()
+    recall.forget()
     wrong = []
 
     def work(given, want):

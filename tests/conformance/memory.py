@@ -143,7 +143,7 @@ class Emulated(Device):
         launch._kernel.cache_clear()
         # A launch that went wrong may have left its workspace as no launch does.
         workspaces._workspaces.clear()
-        recall.known_calls.clear()
+        recall.forget()
 
     def knows(self, dtype: np.dtype) -> bool:
         return dtype.kind not in "mM"

@@ -131,7 +131,7 @@ def test_a_planted_fault_is_found(here, fault, call, monkeypatch):
     run = module.run
     monkeypatch.setattr(module, "run", lambda *given: fault(run, *given))
     # A call that ran before would run again without it.
-    recall.known_calls.clear()
+    recall.forget()
     assert wrong(call, here)
 
 

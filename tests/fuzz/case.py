@@ -74,7 +74,7 @@ def small_chunks(engine: str, chunk: int) -> Iterator[None]:
     from upsweep.cpu import tuning
 
     # An earlier call may have had larger chunks.
-    recall.known_calls.clear()
+    recall.forget()
     kept = tuning.ROWS, tuning.PARALLEL_BYTES, tuning.FAR_BYTES
     if chunk < kept[0].chunk:
         tuning.ROWS = kept[0]._replace(chunk=chunk, tile=4 * chunk * 8)

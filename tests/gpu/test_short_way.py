@@ -85,10 +85,10 @@ def launched(monkeypatch):
     monkeypatch.setitem(engine.LIKENESS, DeviceArray, KIND.likeness)
     longer = recall.execute
     monkeypatch.setattr(recall, "execute", lambda *a, **k: checked.append(1) or longer(*a, **k))
-    recall.known_calls.clear()
+    recall.forget()
     launch._launches.clear()
     yield calls, checked
-    recall.known_calls.clear()
+    recall.forget()
     launch._launches.clear()
     launch._kernel.cache_clear()
     launch._small.cache_clear()
@@ -212,7 +212,7 @@ def test_the_short_way_launches_what_the_long_way_does(form, launched):
     assert len(checked) == 1
     short, calls[:] = list(calls), []
     for each in given:
-        recall.known_calls.clear()
+        recall.forget()
         call(*each)
     assert short == calls
     assert len(set(calls)) == 4

@@ -173,7 +173,7 @@ def test_pytorchs_compiler_goes_around():
     wanted = several(x, held)
     for known in (True, False):
         if not known:
-            recall.known_calls.clear()
+            recall.forget()
             torch._dynamo.reset()
         stream = up.Stream("add")
         for y, w in zip(torch.compile(several, backend="eager")(x, held), wanted, strict=True):

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
-from upsweep import cores, engine
+from upsweep import cores, engine, short_way
 
 
 @dataclass(frozen=True)
@@ -100,4 +100,10 @@ def surroundings() -> Iterator[tuple[str, str]]:
     """Further lines that the report of a fault needs."""
     yield "upsweep", _version("upsweep")
     yield "Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    part = (
+        "run in C"
+        if short_way.part is not None
+        else "run in Python, as the package was built without a C compiler"
+    )
+    yield "small calls", part
     yield "cores", f"{cores.cores()}, threads of a scan: {cores.wanted()}"

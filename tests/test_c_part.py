@@ -1,0 +1,515 @@
+"""The C part runs remembered calls of NumPy's arrays, with the results, the types and the errors of the long way."""
+
+import gc
+import itertools
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import upsweep as up
+from upsweep import recall, short_way
+
+pytestmark = pytest.mark.skipif(short_way.part is None, reason="the C part was not built")
+X = np.random.default_rng(5).integers(0, 50, (6, 5, 24))
+DTYPES = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "m8[s]", "m8[ns]"]
+LAYOUTS = {
+    "C": lambda x: x,
+    "Fortran": np.asfortranarray,
+    "turned": lambda x: x.transpose(1, 2, 0),
+    "reversed": lambda x: x[::-1, :, ::-1],
+    "gaps": lambda x: x[:, ::2, ::3],
+    "row": lambda x: x[1, 2],
+    "column": lambda x: x[:, 1, 3],
+    "one": lambda x: x[1, 2, :1],
+    "broadcast": lambda x: np.broadcast_to(x[0, 0], (4, 24)),
+    "5-D": lambda x: x.reshape(3, 2, 5, 4, 6),
+}
+
+
+class Subclass(np.ndarray):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def found(monkeypatch):
+    """Counts the calls that the C part ran; nothing is remembered before."""
+    calls, part = [], short_way.part
+
+    class Part:
+        Launch, remember, forget = part.Launch, part.remember, part.forget
+
+        @staticmethod
+        def find(*call):
+            y = part.find(*call)
+            if y is not None:
+                calls.append(y)
+            return y
+
+    monkeypatch.setattr(short_way, "part", Part)
+    recall.forget()
+    yield calls
+    recall.forget()
+
+
+def the_long_way(call, *given, **how):
+    """A call that the C part does not see."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(short_way, "part", None)
+        patch.setattr(recall, "known_calls", {})
+        return call(*given, **how)
+
+
+def same(got, want):
+    """Whether results are alike in all that a user can see."""
+    assert type(got) is type(want)
+    if isinstance(want, tuple):
+        assert len(got) == len(want)
+        for a, b in zip(got, want):
+            same(a, b)
+        return
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    assert got.tobytes() == want.tobytes()
+    if isinstance(want, np.ndarray):
+        assert got.strides == want.strides
+        assert str(got.flags) == str(want.flags)
+
+
+def thrice(call, found, times=1):
+    """The result of a call that was checked, remembered and then found."""
+    for _ in range(2):
+        call()
+    assert not found
+    y = call()
+    assert len(found) == times
+    found.clear()
+    return y
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_results_of_every_dtype_and_layout(dtype, layout, found):
+    x = LAYOUTS[layout](X.astype(dtype))
+    many = x.ndim > 4
+    for how in ({}, {"reverse": True}, {"exclusive": True}, {"order": "sequential"}):
+        got = up.scan(x, axis=-1, **how) if many else thrice(lambda: up.scan(x, axis=-1, **how), found)  # noqa: B023
+        same(got, the_long_way(up.scan, x, axis=-1, **how))
+    assert not found
+    if not many:
+        same(thrice(lambda: up.reduce(x, axis=0), found), the_long_way(up.reduce, x, axis=0))
+
+
+@pytest.mark.parametrize(
+    "function", [up.cumulative_sum, up.cumulative_prod, up.cummax, up.cummin], ids=lambda f: f.__name__
+)
+def test_named_scans(function, found):
+    for dtype in ("i2", "f4"):
+        x = X[0, 0].astype(dtype)
+        same(thrice(lambda: function(x), found), the_long_way(function, x))  # noqa: B023
+
+
+def test_bfloat16(found):
+    x = X[0].astype(pytest.importorskip("ml_dtypes").bfloat16)
+    same(thrice(lambda: up.scan(x, axis=1), found), the_long_way(up.scan, x, axis=1))
+    same(thrice(lambda: up.reduce(x[0]), found), the_long_way(up.reduce, x[0]))
+
+
+def test_tuples(found):
+    a, b = X[0, 0] / 64, X[1, 0] / 8
+    same(thrice(lambda: up.scan((a, b), "affine"), found), the_long_way(up.scan, (a, b), "affine"))
+    same(thrice(lambda: up.scan((a,)), found), the_long_way(up.scan, (a,)))
+    same(thrice(lambda: up.reduce((a, b), "affine"), found), the_long_way(up.reduce, (a, b), "affine"))
+    for order in ("tree", "sequential"):
+        want = the_long_way(up.linear_recurrence, a, b, order=order)
+        same(thrice(lambda: up.linear_recurrence(a, b, order=order), found), want)  # noqa: B023
+    out = np.zeros_like(a), np.zeros_like(b)
+    assert thrice(lambda: up.scan((a, b), "affine", out=out), found) is out
+    same(out, the_long_way(up.scan, (a, b), "affine"))
+    # A tuple of one array is no array, and a subclass is another type.
+    same(thrice(lambda: up.scan(a), found), the_long_way(up.scan, a))
+    other = a.view(Subclass), b
+    for _ in range(4):
+        same(up.scan(other, "affine"), the_long_way(up.scan, other, "affine"))
+    assert not found
+    with pytest.raises(up.ShapeError):
+        up.scan((a, b), "affine", out=out[0])
+    one = np.zeros_like(a)
+    assert thrice(lambda: up.scan(a, out=one), found) is one
+
+
+def test_out(found):
+    x = X[0].astype("f4")
+    want = the_long_way(up.scan, x, axis=0)
+    for layout in (
+        np.zeros_like,
+        lambda x: np.zeros_like(x, order="F"),
+        lambda x: np.zeros((10, 48), "f4")[::2, ::2],
+    ):
+        out = layout(x)
+        assert thrice(lambda: up.scan(x, axis=0, out=out), found) is out  # noqa: B023
+        np.testing.assert_array_equal(out, want)
+    y = x.copy()
+    for _ in range(4):
+        y[...] = x
+        assert up.scan(y, axis=0, out=y) is y
+        np.testing.assert_array_equal(y, want)
+    assert len(found) == 4
+    found.clear()
+    total = np.zeros((), "f4")
+    assert thrice(lambda: up.reduce(x[0], out=total), found) is total
+
+
+def test_prepared(found):
+    x, y = X[0, 0].astype("f8"), np.zeros(24)
+    running = up.prepared(x)
+    for count in range(3):
+        same(running(x), np.cumsum(x))
+        assert len(found) == count
+    found.clear()
+    for _ in range(3):
+        assert running(x, y) is y
+    assert len(found) == 1
+    # They are the calls of `scan`.
+    same(up.scan(x, up.ops.ADD), np.cumsum(x))
+    assert up.scan(x, up.ops.ADD, out=y) is y
+    assert len(found) == 3
+    with up.set_threads(1):
+        running(x)
+    assert len(found) == 3
+
+
+STRANGE = {
+    "subclass": lambda x: x.view(Subclass),
+    "masked": lambda x: np.ma.array(x),
+    "byte order": lambda x: x.astype(x.dtype.newbyteorder()),
+    "no dimension": lambda x: x[0].reshape(()),
+    "no items": lambda x: x[:0],
+    "list": lambda x: x.tolist(),
+    "number": lambda x: x[0],
+    "objects": lambda x: x.astype(object),
+    "texts": lambda x: x.astype("U3"),
+    "read-only": lambda x: np.frombuffer(x.tobytes(), x.dtype),
+}
+
+
+def outcome(call, *given):
+    """The result of a call, or its error."""
+    try:
+        return call(*given)
+    except Exception as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_other_arrays_go_the_long_way(kind, found):
+    x = STRANGE[kind](X[0, 0].astype("f8"))
+    want = outcome(the_long_way, up.scan, x)
+    for _ in range(4):
+        got = outcome(up.scan, x)
+        np.testing.assert_equal(got, want)
+        assert type(got) is type(want)
+    # An array that is only read may be read-only, and a list becomes an array before.
+    assert len(found) == 2 * (kind in ("read-only", "list"))
+
+
+def test_structured_arrays_go_the_long_way(found):
+    x = np.zeros(24, [("a", "f4"), ("b", "f4")])
+    x["a"], x["b"] = X[0, 0] / 64, X[1, 0]
+    for _ in range(4):
+        same(up.scan(x, "affine"), the_long_way(up.scan, x, "affine"))
+    x.dtype.names = ("b", "a")
+    assert up.scan(x, "affine").dtype.names == ("b", "a")
+    assert not found
+
+
+def test_arrays_of_another_likeness_are_not_taken_for_a_known_one(found):
+    """Each differs in one thing from a call that is found."""
+    x, y = X[0].astype("f4"), np.zeros((5, 24), "f4")
+    known = {"axis": 1, "out": y}
+    thrice(lambda: up.scan(x, **known), found)
+    others = [
+        (x, {"axis": 0}), (x, {"reverse": True}), (x, {"exclusive": True}), (x, {"op": "max"}), (x, {"order": "sequential"}),
+        (x, {"initial": 3}), (x, {"threads": 1}), (x, {"engine": "numpy"}), (x, {"map": lambda v: v + 1}),
+        (x, {"finish": lambda v: v + 1}), (x, {"segments": up.segments.lengths([20, 4])}), (x, {"dtype": "f4"}),
+        (x, {"out": None}), (x, {"out": np.zeros((24, 5), "f4").T}), (x.astype("i4"), {"out": None}), (x[:, ::-1], {}),
+        (np.asfortranarray(x), {}), (x, {"op": up.Operator(lambda a, b: a + 2 * b)}),
+    ]  # fmt: skip
+    for a, how in others:
+        y[...] = 0
+        given = {"op": "add", **known, **how}
+        got = up.scan(a, **given)
+        assert not found, how
+        np.testing.assert_array_equal(got, the_long_way(up.scan, a, **{**given, "out": None}))
+    for wrong in (y[:, :12], y[:4], y[None], y[..., None], np.zeros((5, 24), "i4")):
+        with pytest.raises((up.OutputError, up.DTypeError, up.ShapeError)):
+            up.scan(x, axis=1, out=wrong)
+    with up.set_threads(1):
+        up.scan(x, **known)
+        assert not found
+    y.flags.writeable = False
+    with pytest.raises(up.OutputError):
+        up.scan(x, **known)
+    assert not found
+    y.flags.writeable = True
+    up.scan(x, **known)
+    assert len(found) == 1
+
+
+def test_a_dtype_that_is_equal_and_another_object(found):
+    x = X[0, 0].astype("f4")
+    want = the_long_way(up.scan, x)
+    for dtype in (np.dtype("f4", metadata={"unit": "m"}), pickle.loads(pickle.dumps(np.dtype("f4")))):
+        for _ in range(4):
+            for y in (up.scan(x), up.scan(x.view(dtype))):
+                np.testing.assert_array_equal(y, want)
+    assert found
+
+
+def test_functions_that_change_are_looked_at(found):
+    x, weight = np.ones(9), 1.0
+    held = up.Operator(lambda a, b: a + b * weight)
+    for _ in range(4):
+        assert up.scan(x, lambda a, b: a + b * weight)[1] == 2
+        assert up.scan(x, held)[1] == 2
+        assert up.scan(x, map=lambda v: v * weight)[1] == 2
+        assert up.scan(x, finish=lambda v: v * weight)[1] == 2
+    known = len(found)
+    assert known >= 6
+    weight = 3.0
+    assert up.scan(x, lambda a, b: a + b * weight)[1] == 4
+    assert up.scan(x, map=lambda v: v * weight)[1] == 6
+    assert up.scan(x, finish=lambda v: v * weight)[1] == 6
+    with pytest.raises(up.OperatorError, match="changed"):
+        up.scan(x, held)
+    assert len(found) == known
+
+
+def test_maps_of_several_arrays(found):
+    x, y = X[0].astype("f4"), X[0, 0].astype("i4")
+    how = {"axis": 1, "map": lambda a, b: a * b, "finish": lambda p, a, b: (p, p > a)}
+    same(thrice(lambda: up.scan((x, y), **how), found), the_long_way(up.scan, (x, y), **how))
+    for _ in range(4):
+        same(up.scan((x, 2.5), **how), the_long_way(up.scan, (x, 2.5), **how))
+    assert not found
+
+
+@pytest.mark.parametrize("by", [0, 1, 7, 24, 30])
+def test_memory_that_overlaps_goes_the_long_way(by, found):
+    memory = np.zeros(200)
+    x, want = X[0, 0].astype("f8"), the_long_way(up.scan, X[0, 0].astype("f8"))
+    thrice(lambda: up.scan(x, out=np.zeros(24)), found)
+    for _ in range(3):
+        memory[:24] = x
+        up.scan(memory[:24], out=memory[by : by + 24])
+        np.testing.assert_array_equal(memory[by : by + 24], want)
+    assert len(found) == (3 if by in (0, 24, 30) else 0)
+
+
+def test_more_kinds_of_calls_than_there_is_room_for():
+    for _ in range(3):
+        for n, dtype in itertools.product(range(1, 700), ("f8", "i8")):
+            assert up.scan(np.ones(n, dtype))[-1] == n
+
+
+REFERENCES = """
+import gc, sys, numpy as np, upsweep as up
+from upsweep import recall, short_way
+
+part, x, out, over, threads = short_way.part, np.ones(24, "f4"), np.zeros(24, "f4"), np.zeros(48, "f4"), 10**6 + len(sys.argv)
+pair, outs = (x / 64, x.copy()), (out, out.copy())
+calls = [
+    lambda: up.scan(x), lambda: up.scan(x, out=out), lambda: up.reduce(x), lambda: up.scan(x, threads=threads, out=out),
+    lambda: up.scan(pair, "affine"), lambda: up.scan(pair, "affine", out=outs), lambda: up.scan((x,)),
+    lambda: up.scan(over[:24], out=over[:24]), lambda: up.scan(over[:24], out=over[1:25]), lambda: up.prepared(x)(x),
+    part.find, lambda: part.find(*[None] * 16), lambda: part.find(*[x] * 16), part.remember,
+    lambda: part.remember(None, *[x] * 17),
+]
+held = [x, out, pair, outs, *pair, *outs, over, threads, x.dtype, np.ndarray, part.Launch, True, "add", "tree", None]
+
+def counts():
+    gc.collect()
+    return [sys.getrefcount(each) for each in held]
+
+for turn in range(4):
+    for call in calls:
+        for _ in range(4):
+            call()
+before = counts()
+for turn in range(100):
+    for call in calls:
+        for _ in range(4):
+            call()
+    if turn % 10 == 0:
+        recall.forget()
+for call in calls * 4:
+    call()
+changed = [after - before for before, after in zip(before, counts())]
+# A hundred turns of four calls each; some objects of a turn live on until the next.
+assert max(map(abs, changed)) < 50, changed
+
+# An argument that holds what runs the call, as a function may.
+def hold(count):
+    for _ in range(count):
+        argument = [up.prepared(np.ones(5), "max")]
+        part.remember(argument[0]._known[1].launch, np.ones(5), np.ones(5), None, argument, *[None] * 13)
+        recall.forget()
+    gc.collect()
+    return sys.getrefcount(part.Launch)
+
+assert hold(2) == hold(50)
+
+# More kinds of calls than there is room for: a launch makes room for another one.
+def crowd(count):
+    for n in range(1, count):
+        for _ in range(3):
+            up.scan(np.ones(n))
+    recall.forget()
+    gc.collect()
+    return sys.getrefcount(part.Launch)
+
+assert crowd(2) == crowd(2000)
+"""
+
+
+def test_references():
+    """Nothing is kept but what is remembered, and nothing is given back too often, on all ways."""
+    subprocess.run([sys.executable, "-c", REFERENCES], check=True)
+
+
+MEMORY = """
+import resource, numpy as np, upsweep as up
+from upsweep import recall
+
+x = np.ones(1000)
+
+def most(count):
+    for k in range(count):
+        up.scan(x), up.scan(x, out=x), up.reduce(x), up.scan((x, x), "affine")
+        if k % 100 == 0:
+            recall.forget()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+first = most(1000)
+# A hundred bytes a call would be 4 MB.
+assert most(10_000) - first < 2000
+"""
+
+
+def test_memory_is_given_back():
+    pytest.importorskip("resource")
+    subprocess.run([sys.executable, "-c", MEMORY], check=True)
+
+
+@pytest.mark.parametrize("n", [50, 20_000])
+def test_threads_side_by_side(n):
+    """Other threads run while a large call runs, and forget all calls meanwhile."""
+    xs = [np.random.default_rng(k).integers(0, 99, n) for k in range(4)]
+    want = [the_long_way(up.scan, x) for x in xs]
+    stop, wrong, done = threading.Event(), [], [0] * 4
+
+    def work(k):
+        x, y = xs[k], np.zeros(n, int)
+        while not stop.is_set():
+            if not (np.array_equal(up.scan(x), want[k]) and np.array_equal(up.scan(x, out=y), want[k])):
+                wrong.append(k)
+            done[k] += 1
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for worker in workers:
+        worker.start()
+    while min(done) < 300:
+        recall.forget()
+        stop.wait(0.001)
+    stop.set()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_other_threads_run_during_a_large_call(found):
+    x, y = np.ones(1 << 22), np.zeros(1 << 22)
+    ran, stop, interval = [0], threading.Event(), sys.getswitchinterval()
+
+    def work():
+        while not stop.is_set():
+            ran[0] += 1
+            time.sleep(0)
+
+    worker = threading.Thread(target=work)
+    with up.set_threads(1):
+        for _ in range(3):
+            up.scan(x, out=y)
+        # From now on a thread runs only where another one lets it.
+        sys.setswitchinterval(1000)
+        try:
+            worker.start()
+            for _ in range(200):
+                before = ran[0]
+                up.scan(x, out=y)
+                if ran[0] > before:
+                    break
+            else:
+                pytest.fail("no other thread ran meanwhile")
+        finally:
+            stop.set()
+            sys.setswitchinterval(interval)
+            worker.join()
+    assert len(found) >= 2
+
+
+def test_python_that_runs_within_a_call(found):
+    """Making a result may collect garbage, which may call, and forget, anything."""
+    x = X[0, 0].astype("f8")
+    want, ran = the_long_way(up.scan, x), []
+
+    class Last:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            ran.append(1)
+            recall.forget()
+            up.scan(np.ones(5))
+
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(300):
+            Last()
+            same(up.scan(x), want)
+            same(up.scan((x, x), "affine"), up.scan((x, x), "affine"))
+    finally:
+        gc.set_threshold(*before)
+    assert ran
+
+
+def test_no_memory_is_an_error():
+    class Broken:
+        pass
+
+    with pytest.raises(TypeError):
+        short_way.part.Launch(Broken())
+    launch = short_way.part.Launch(0, 0, sys.maxsize - 64, False, None)
+    with pytest.raises(MemoryError):
+        launch((np.zeros(3),))
+    with pytest.raises(TypeError):
+        launch(np.zeros(3))
+
+
+def test_without_the_c_part():
+    command = """
+import sys
+sys.modules["upsweep._short_way"] = None
+import numpy as np, upsweep as up
+from upsweep import short_way
+assert short_way.part is None
+x = np.arange(9)
+for _ in range(4):
+    assert up.scan(x, out=np.zeros(9, int)).tolist() == np.cumsum(x).tolist()
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", command], check=True)
