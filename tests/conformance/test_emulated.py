@@ -26,6 +26,9 @@ CALLS = {
         # Two columns of floats are a row of complex numbers.
         Call("add-float32", ((70_001, 2), 0), reverse=True, exclusive=True),
         Call("add-float64", ((3, 700, 2), 1), segments="line"),
+        # Reductions with more results than inputs that move.
+        Call("max-uint64", ((700,), 0), reduce=True, inside="broadcast"),
+        Call("fused-both", ((64,), 0), reduce=True, shared="number"),
     ],
     "tiles": [
         Call(

@@ -59,7 +59,8 @@ def room_of(
     each other without a gap where no array is shifted; `bits`: segments are read as bits.
     """
     sizes = _read(layout) if apart else places_of(plan, layout)
-    moved = zip_longest(layout.moving(), () if apart else scanned(plan, layout))
+    stores = layout.stores[: len(layout.stores) - plan.sums]
+    moved = zip_longest(layout.moving(), () if apart else stores)
     gaps = [_gap(items, tight, *pair) for pair in moved]
     *places, heads = _begins(sizes, gaps, items)
     free, moving = iter(places), list(zip(places, sizes))
@@ -71,7 +72,7 @@ def room_of(
             moving.remove(fitting)
         sums.append(-1 if fitting is None or functions.reads_again(plan) else fitting[0])
     area = heads + (rounded_up(items // 8 if bits else items, 16) + 16) * plan.segmented
-    written = [_gap(items, tight, x) for x in scanned(plan, layout)]
+    written = [_gap(items, tight, x) for x in stores]
     *results, own = _begins(_written(plan), written, items) if apart else (*places, 0)
     results = [*results[: len(_written(plan))], *[-1] * plan.sums]
     return Room(inputs, sums, results, heads, area, own)
