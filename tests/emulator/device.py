@@ -118,6 +118,7 @@ class Gpu:
         parameter: bytes,
         together: bool = False,
     ) -> None:
+        assert grid > 0, "the driver refuses a launch of no blocks"
         assert grid <= MULTIPROCESSORS or not together
         self.clusters.add(kernel.cluster)
         run(kernel, grid, block, shared, parameter, MULTIPROCESSORS, self.rng)

@@ -158,6 +158,7 @@ FUSED = {
     "an average": Fused("affine", "f4: f4", LONG, 0, EMA, LAST),
     "averages of columns": Fused("affine", "f4: f4", (65536, 4096), 0, EMA, LAST),
     "averages of rows": Fused("affine", "f4- f4", (65536, 4096), 1, EMA, LAST),
+    "averages of a short axis": Fused("affine", "f4- f4", (16, 1 << 22), 0, EMA, LAST),
     "averages of long rows": Fused("affine", "f4: f4", (65536, 40960), 1, EMA, LAST),
     "averages in order": Fused("affine", "f4: f4", (8, 4096, 1536), 1, EMA, LAST, {"order": "sequential"}),
     "weights": Fused("add", "f4 f4|", (65536, 4096), 1, lambda x, w: x * w),

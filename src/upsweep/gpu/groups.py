@@ -261,8 +261,9 @@ def _fill(x: View, byte: int) -> None:
 
 
 def _run(name: str, like: View, threads: int, numbers: list[int], **known: Any) -> None:
-    ready = kernel("groups", f"upsweep_{name}", spec(**known), like.device)
-    start(ready, like, (-(-threads // THREADS), THREADS), numbers)
+    if threads:
+        ready = kernel("groups", f"upsweep_{name}", spec(**known), like.device)
+        start(ready, like, (-(-threads // THREADS), THREADS), numbers)
 
 
 def spec(KEY: str = "u8", WORD: str = "u8", WORDS: int = 1, DIMS: int = 1) -> dict[str, Any]:

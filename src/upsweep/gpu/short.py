@@ -119,7 +119,8 @@ class Short(Abreast):
                 if _gap(layout, x):
                     return lowest.grain(row)
                 return replace(lowest, rows=x.rows[:-1]).grain(vector * row)
-            return _line_grain(layout, x, vector, self.columns) if x.rows[-1] else x.grain(x.size)
+            lines = x.rows[-1] and not x.still
+            return _line_grain(layout, x, vector, self.columns) if lines else x.grain(x.size)
 
         sizes = self.sizes(plan)
         begins = accumulate([self.width * size for size in sizes], initial=0)
