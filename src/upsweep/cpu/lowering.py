@@ -15,11 +15,14 @@ from numba.core.analysis import dead_branch_prune, rewrite_semantic_constants
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.errors import NumbaWarning, WarningsFixer
+from numba.core.errors import (
+    NumbaWarning,
+    WarningsFixer,  # pyright: ignore[reportAttributeAccessIssue]
+)
 from numba.core.interpreter import Interpreter
 from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower
-from numba.core.rewrites import rewrite_registry
+from numba.core.rewrites.registry import rewrite_registry
 from numba.core.ssa import reconstruct_ssa
 from numba.core.transforms import canonicalize_cfg
 from numba.core.typed_passes import (
@@ -156,7 +159,7 @@ class _Lowering(NativeLowering):
     """Compile into a library of ours."""
 
     _name = "upsweep_lowering"
-    lowering_class = _Lower
+    lowering_class = _Lower  # pyright: ignore[reportAssignmentType]
 
     def run_pass(self, state: Any) -> bool:
         state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
