@@ -9,10 +9,8 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +21,21 @@ from upsweep.gpu.functions import Linked, python_ltoir
 
 KERNELS = Path(__file__).parent / "kernels"
 _SCAN = "narrow.cuh prelude.cuh operators.cuh spec elements.cuh copies.cuh memory.cuh"
+_LANES = f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh"
 _SELECTIVE = "narrow.cuh prelude.cuh maths.cuh spec copies.cuh pieces.cuh selective.cuh"
 _BACK = "selective_back.cuh selective_walk.cuh selective_steward.cuh"
 _GATED = "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh pieces.cuh gated_params.cuh"
-_COLUMNS = "column_lookback.cuh column_patches.cuh column_serving.cuh column_moves.cuh column_lines.cuh"
+_COLUMNS = (
+    "column_lookback.cuh column_patches.cuh column_loose.cuh column_places.cuh column_serving.cuh column_moves.cuh "
+    "column_lines.cuh"
+)
 _SELECT = (
     "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec room.cuh kept.cuh kept_tile.cuh"
 )
 _WALK = "walk_stages.cuh walk_columns.cuh walk_patches.cuh walk_serving.cuh"
 _PARTS = {
-    "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh rows.cu",
-    "tiles": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh lookback.cuh tiles.cu",
+    "rows": f"{_LANES} rows.cu",
+    "tiles": f"{_LANES} lookback.cuh tile_serving.cuh tiles.cu",
     "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh epochs.cuh nodes.cuh {_COLUMNS} columns.cu",
     "crosswise": f"{_SCAN} params.cuh thread.cuh crosswise.cu",
     "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh {_WALK} walk.cu",
@@ -73,11 +75,14 @@ SCHEMA = 3
 
 def text(kernel: str, spec: str) -> str:
     """All parts of a kernel in order, each line under its own name."""
-    parts = []
-    for name in _PARTS[kernel].split():
-        source = spec if name == "spec" else (KERNELS / name).read_text()
-        parts.append(f'#line 1 "{name}"\n' + re.sub(r'(?m)^#(include "|pragma once).*$', "", source))
+    names = _PARTS[kernel].split()
+    parts = [f'#line 1 "{name}"\n{spec if name == "spec" else _file(name)}' for name in names]
     return "\n".join(parts)
+
+
+@cache
+def _file(name: str) -> str:
+    return re.sub(r'(?m)^#(include "|pragma once).*$', "", (KERNELS / name).read_text())
 
 
 def cubin(kernel: str, spec: str, python: Sequence[Linked], arch: int) -> bytes:
@@ -99,6 +104,9 @@ def made(source: str, python: Sequence[Linked], arch: int) -> bytes:
     """Machine code of a text, with these Python functions linked in."""
     if not python:
         return _compile(source, arch, linked=False)
+    # Imported here, as a first call that finds its kernel on disk needs no threads.
+    from concurrent.futures import ThreadPoolExecutor
+
     # NVRTC leaves the interpreter to numba meanwhile.
     with ThreadPoolExecutor(1) as pool:
         kernel = pool.submit(_compile, source, arch, linked=True)
@@ -132,6 +140,8 @@ def _versions(linked: bool) -> str:
 
     if not linked:
         return str(nvrtc.nvrtcVersion()[1:])
+    from importlib.metadata import version
+
     from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssue]
 
     # The packages' data tells the versions: to import numba takes longer than all the rest of a first call from disk.

@@ -1,5 +1,5 @@
 // What the warps of columns.cu tell each other, and the warps that publish and look back for those that read and write.
-#include "column_patches.cuh"
+#include "column_places.cuh"
 #include "column_lookback.cuh"
 
 // Of two stages, one warp for 32 columns publishes and another looks back, for both. Of more stages each has a warp ALONE, which
