@@ -74,6 +74,7 @@ SPECS = {
     "repeat": ("repeat", repeating.spec(np.dtype("int64"), 4)),
     "repeat to odd places": ("repeat", repeating.spec(np.dtype("int64"), 4, touching=False)),
     "repeat by few": ("repeat", repeating.spec(np.dtype("uint8"), 16, even=False)),
+    "sums of counts": ("repeat_sums", repeating.spec(np.dtype("int64"), 0)),
     "owners": ("repeat", repeating.spec(np.dtype("int32"), 0)),
     "automaton": ("automaton", automata.spec(apps.python_lexer())),
     **{

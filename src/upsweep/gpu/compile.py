@@ -29,9 +29,11 @@ _COLUMNS = (
     "column_lookback.cuh column_patches.cuh column_loose.cuh column_places.cuh column_serving.cuh column_moves.cuh "
     "column_lines.cuh"
 )
+_MARKS = "narrow.cuh prelude.cuh differ.cuh spec marks.cuh"
 _SELECT = (
     "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec room.cuh kept.cuh kept_tile.cuh"
 )
+_REPEAT = "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cuh"
 _WALK = "walk_stages.cuh walk_columns.cuh walk_patches.cuh walk_serving.cuh"
 _PARTS = {
     "rows": f"{_LANES} rows.cu",
@@ -52,11 +54,15 @@ _PARTS = {
     "gated_step": f"{_GATED} gated_step.cu",
     "gated_back": f"{_GATED} barriers.cuh serving.cuh gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",
-    "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
+    "mark": f"{_MARKS} mark.cu",
+    "mark_bits": f"{_MARKS} mark_bits.cu",
+    "changes": f"{_MARKS} changes.cu",
+    "changes_bits": f"{_MARKS} changes_bits.cu",
     "select": f"{_SELECT} select.cu",
     "select_few": f"{_SELECT} select_few.cu",
     "flagged": "narrow.cuh prelude.cuh counts.cuh packs.cuh spec room.cuh flagged.cuh epochs.cuh flagged.cu",
-    "repeat": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cu",
+    "repeat_sums": f"{_REPEAT} repeat_sums.cu",
+    "repeat": f"{_REPEAT} repeat.cu",
     "sort": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort.cu",
     "sort_small": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort_small.cu",
     "count": "narrow.cuh prelude.cuh packs.cuh spec count.cu",

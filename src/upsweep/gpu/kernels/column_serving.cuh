@@ -20,7 +20,7 @@ struct Shared {
   u32 heads[STAGES][PARTS][32 * VECTOR];             // of each lane's run
 #endif
 };
-static_assert(SHARED_BYTES == WARPS * (STAGES * WARP_BYTES + RESULT_BYTES) + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
+static_assert(SHARED_BYTES == WARPS * (STAGES * WARP_BYTES + RESULT_BYTES) + sizeof(Shared) && NODE_WORDS == NODE, "choice.py counts otherwise");
 
 // Named barriers, each once for each stage, so that a warp that arrives may run ahead of one that waits.
 //   PUBLISH   the sums of a tile are in shared memory, or there is no such tile: for the warp that publishes

@@ -7,7 +7,7 @@
 constexpr int STRIP = 32 * ITEMS, PARTS = WARPS * STRIPS, TILE = PARTS * STRIP;  // a warp works strip by strip
 typedef Region<32, ITEMS> Strip;
 constexpr int STAGE_BYTES = PARTS * Strip::WARP_BYTES;
-static_assert(SHARED_BYTES == STAGES * STAGE_BYTES + WARPS * OWN && NODE_WORDS == NODE, "launch.py counts otherwise");
+static_assert(SHARED_BYTES == STAGES * STAGE_BYTES + WARPS * OWN && NODE_WORDS == NODE, "choice.py counts otherwise");
 
 constexpr bool KEPT = KEEPS && !REDUCE;  // one tile of a reduction is looked at again
 
