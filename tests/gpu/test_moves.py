@@ -112,6 +112,11 @@ def test_moves_compile_and_keep_their_registers(name, arch):
     assert words <= most, "some may wait in memory while a block looks back"
 
 
+@pytest.mark.parametrize("name", ["mark", "mark_bits", "changes", "changes_bits", "repeat_sums", "repeat"])
+def test_a_kernel_that_a_call_launches_alone_is_compiled_alone(name):
+    assert compile.text(name, "").count("__global__") == 1
+
+
 @pytest.mark.parametrize("size", [1, 4, 8])
 def test_nothing_that_a_compaction_loads_waits_in_memory(size):
     spec = kept.Select(one_pass.RAW[size], size).spec
