@@ -71,7 +71,10 @@ _PARTS = {
     "boxes": "narrow.cuh prelude.cuh spec boxes.cu",
     "cascade": "narrow.cuh prelude.cuh operators.cuh spec sections.cuh epochs.cuh section_sums.cuh cascade.cu",
     "links": "narrow.cuh prelude.cuh counts.cuh spec links.cu",
-    "groups": "narrow.cuh prelude.cuh differ.cuh spec groups.cu",
+    "group_heads": "narrow.cuh prelude.cuh differ.cuh spec group_heads.cu",
+    "group_rows": "narrow.cuh prelude.cuh spec group_rows.cuh group_rows.cu",
+    "group_places": "narrow.cuh prelude.cuh spec group_rows.cuh group_places.cu",
+    "carry": "narrow.cuh prelude.cuh spec carry.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
 _LINK_FLAGS = ("-lto", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")
