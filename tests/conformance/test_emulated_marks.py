@@ -1,4 +1,4 @@
-"""Where segments start, as the kernels of flags.cu write it down, beside NumPy's. No GPU is needed."""
+"""Where segments start, as kernels write it down, beside NumPy's. No GPU is needed."""
 
 from __future__ import annotations
 

@@ -74,6 +74,7 @@ SPECS = {
     "repeat": ("repeat", repeating.spec(np.dtype("int64"), 4)),
     "repeat to odd places": ("repeat", repeating.spec(np.dtype("int64"), 4, touching=False)),
     "repeat by few": ("repeat", repeating.spec(np.dtype("uint8"), 16, even=False)),
+    "sums of counts": ("repeat_sums", repeating.spec(np.dtype("int64"), 0)),
     "owners": ("repeat", repeating.spec(np.dtype("int32"), 0)),
     "automaton": ("automaton", automata.spec(apps.python_lexer())),
     **{
@@ -88,8 +89,15 @@ SPECS = {
     "boxes of complex sums": ("boxes", boxes.spec("c128", 3)),
     "links": ("links", links.spec(np.dtype("int64"))),
     "links of 4 bytes": ("links", links.spec(np.dtype("int32"))),
-    "groups": ("groups", groups.spec("f64", "u64", 2, 3)),
-    "groups of halves": ("groups", groups.spec("bf16", "u16")),
+    **{
+        f"starts of groups by {key}": ("group_heads", {"KEY": key, "THREADS": groups.THREADS})
+        for key in ("f64", "bf16")
+    },
+    **{
+        name: (name, {"LENGTHS": groups.LENGTHS, "THREADS": groups.THREADS})
+        for name in ("group_rows", "group_places")
+    },
+    "carry": ("carry", {"WORD": "u64", "WORDS": 2, "DIMS": 3, "THREADS": groups.THREADS}),
     **{
         f"select from few: {name}": ("select_few", SELECTS[name].spec)
         for name in ("where", "partition", "runs of float64, lengths", "runs of complex128, lengths")
@@ -109,6 +117,15 @@ def test_moves_compile_and_keep_their_registers(name, arch):
     most = 32 if name.startswith("cascade") else 8
     words = max(frames(moved(name, arch))) // 4
     assert words <= most, "some may wait in memory while a block looks back"
+
+
+ALONE = ["mark", "mark_bits", "changes", "changes_bits", "repeat_sums", "repeat"]
+ALONE += ["group_heads", "group_rows", "group_places", "carry"]
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_kernel_that_a_call_launches_alone_is_compiled_alone(name):
+    assert compile.text(name, "").count("__global__") == 1
 
 
 @pytest.mark.parametrize("size", [1, 4, 8])

@@ -9,10 +9,8 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +21,23 @@ from upsweep.gpu.functions import Linked, python_ltoir
 
 KERNELS = Path(__file__).parent / "kernels"
 _SCAN = "narrow.cuh prelude.cuh operators.cuh spec elements.cuh copies.cuh memory.cuh"
+_LANES = f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh"
 _SELECTIVE = "narrow.cuh prelude.cuh maths.cuh spec copies.cuh pieces.cuh selective.cuh"
 _BACK = "selective_back.cuh selective_walk.cuh selective_steward.cuh"
 _GATED = "narrow.cuh prelude.cuh maths.cuh gates.cuh spec copies.cuh pieces.cuh gated_params.cuh"
-_COLUMNS = "column_lookback.cuh column_patches.cuh column_serving.cuh column_moves.cuh column_lines.cuh"
+_COLUMNS = (
+    "column_lookback.cuh column_patches.cuh column_loose.cuh column_places.cuh column_serving.cuh column_moves.cuh "
+    "column_lines.cuh"
+)
+_MARKS = "narrow.cuh prelude.cuh differ.cuh spec marks.cuh"
 _SELECT = (
     "narrow.cuh prelude.cuh differ.cuh counts.cuh tally.cuh packs.cuh spec room.cuh kept.cuh kept_tile.cuh"
 )
+_REPEAT = "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cuh"
 _WALK = "walk_stages.cuh walk_columns.cuh walk_patches.cuh walk_serving.cuh"
 _PARTS = {
-    "rows": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh rows.cu",
-    "tiles": f"{_SCAN} dense.cuh params.cuh region.cuh thread.cuh warp.cuh packed.cuh epochs.cuh nodes.cuh lookback.cuh tiles.cu",
+    "rows": f"{_LANES} rows.cu",
+    "tiles": f"{_LANES} lookback.cuh tile_serving.cuh tiles.cu",
     "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh epochs.cuh nodes.cuh {_COLUMNS} columns.cu",
     "crosswise": f"{_SCAN} params.cuh thread.cuh crosswise.cu",
     "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh {_WALK} walk.cu",
@@ -50,11 +54,15 @@ _PARTS = {
     "gated_step": f"{_GATED} gated_step.cu",
     "gated_back": f"{_GATED} barriers.cuh serving.cuh gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",
-    "flags": "narrow.cuh prelude.cuh differ.cuh spec flags.cu",
+    "mark": f"{_MARKS} mark.cu",
+    "mark_bits": f"{_MARKS} mark_bits.cu",
+    "changes": f"{_MARKS} changes.cu",
+    "changes_bits": f"{_MARKS} changes_bits.cu",
     "select": f"{_SELECT} select.cu",
     "select_few": f"{_SELECT} select_few.cu",
     "flagged": "narrow.cuh prelude.cuh counts.cuh packs.cuh spec room.cuh flagged.cuh epochs.cuh flagged.cu",
-    "repeat": "narrow.cuh prelude.cuh counts.cuh tally.cuh packs.cuh spec repeat.cu",
+    "repeat_sums": f"{_REPEAT} repeat_sums.cu",
+    "repeat": f"{_REPEAT} repeat.cu",
     "sort": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort.cu",
     "sort_small": "narrow.cuh prelude.cuh counts.cuh spec digits.cuh sort_small.cu",
     "count": "narrow.cuh prelude.cuh packs.cuh spec count.cu",
@@ -63,7 +71,10 @@ _PARTS = {
     "boxes": "narrow.cuh prelude.cuh spec boxes.cu",
     "cascade": "narrow.cuh prelude.cuh operators.cuh spec sections.cuh epochs.cuh section_sums.cuh cascade.cu",
     "links": "narrow.cuh prelude.cuh counts.cuh spec links.cu",
-    "groups": "narrow.cuh prelude.cuh differ.cuh spec groups.cu",
+    "group_heads": "narrow.cuh prelude.cuh differ.cuh spec group_heads.cu",
+    "group_rows": "narrow.cuh prelude.cuh spec group_rows.cuh group_rows.cu",
+    "group_places": "narrow.cuh prelude.cuh spec group_rows.cuh group_places.cu",
+    "carry": "narrow.cuh prelude.cuh spec carry.cu",
 }
 _FLAGS = ("--std=c++17", "--fmad=false", "--device-as-default-execution-space")
 _LINK_FLAGS = ("-lto", "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1")
@@ -73,11 +84,14 @@ SCHEMA = 3
 
 def text(kernel: str, spec: str) -> str:
     """All parts of a kernel in order, each line under its own name."""
-    parts = []
-    for name in _PARTS[kernel].split():
-        source = spec if name == "spec" else (KERNELS / name).read_text()
-        parts.append(f'#line 1 "{name}"\n' + re.sub(r'(?m)^#(include "|pragma once).*$', "", source))
+    names = _PARTS[kernel].split()
+    parts = [f'#line 1 "{name}"\n{spec if name == "spec" else _file(name)}' for name in names]
     return "\n".join(parts)
+
+
+@cache
+def _file(name: str) -> str:
+    return re.sub(r'(?m)^#(include "|pragma once).*$', "", (KERNELS / name).read_text())
 
 
 def cubin(kernel: str, spec: str, python: Sequence[Linked], arch: int) -> bytes:
@@ -99,6 +113,9 @@ def made(source: str, python: Sequence[Linked], arch: int) -> bytes:
     """Machine code of a text, with these Python functions linked in."""
     if not python:
         return _compile(source, arch, linked=False)
+    # Imported here, as a first call that finds its kernel on disk needs no threads.
+    from concurrent.futures import ThreadPoolExecutor
+
     # NVRTC leaves the interpreter to numba meanwhile.
     with ThreadPoolExecutor(1) as pool:
         kernel = pool.submit(_compile, source, arch, linked=True)
@@ -132,6 +149,8 @@ def _versions(linked: bool) -> str:
 
     if not linked:
         return str(nvrtc.nvrtcVersion()[1:])
+    from importlib.metadata import version
+
     from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssue]
 
     # The packages' data tells the versions: to import numba takes longer than all the rest of a first call from disk.

@@ -159,7 +159,6 @@ def functions_text(plan: Plan) -> str:
     ]
     types = f"typedef {_tuple(plan.accumulators)} Item;\ntypedef {_tuple(given(plan))} Given;\n"
     truths = {
-        "PLAIN": plan.map is plan.finish is None,
         "READS_AGAIN": reads_again(plan),
         "REVERSE": plan.reverse,
     }

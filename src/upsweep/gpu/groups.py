@@ -135,7 +135,7 @@ def _rows(columns: Sequence[View], n: int, reverse: bool, like: View) -> _Rows:
     (groups,) = starts.shape
     among, counts = _new(like, groups), _new(like, LENGTHS)
     _fill(counts, 0)
-    _run("rows", like, groups, [starts.ptr, groups, n, among.ptr, counts.ptr])
+    _run("group_rows", like, groups, [starts.ptr, groups, n, among.ptr, counts.ptr], LENGTHS=LENGTHS)
     lengths, begins, total = [], [], 0
     for bits, count in enumerate(downloaded(counts).tolist()):
         begins.append(total)
@@ -145,7 +145,7 @@ def _rows(columns: Sequence[View], n: int, reverse: bool, like: View) -> _Rows:
     sources, places = _new(like, total), _new(like, n)
     _fill(sources, 0xFF)
     numbers = [order.ptr, starts.ptr, among.ptr, groups, n, reverse, sources.ptr, places.ptr, *begins]
-    _run("places", like, n, numbers)
+    _run("group_places", like, n, numbers, LENGTHS=LENGTHS)
     return _Rows(lengths, sources, places)
 
 
@@ -155,7 +155,7 @@ def _grouped(columns: Sequence[View], n: int) -> tuple[View, View]:
     heads = _new(order, n, np.dtype(np.bool_))
     for key in columns:
         numbers = [key.ptr, order.ptr, heads.ptr, n, key is not columns[0]]
-        _run("heads", order, n, numbers, KEY=memory_type(key.dtype))
+        _run("group_heads", order, n, numbers, KEY=memory_type(key.dtype))
     return order, view(where(heads))
 
 
@@ -262,10 +262,5 @@ def _fill(x: View, byte: int) -> None:
 
 def _run(name: str, like: View, threads: int, numbers: list[int], **known: Any) -> None:
     if threads:
-        ready = kernel("groups", f"upsweep_{name}", spec(**known), like.device)
+        ready = kernel(name, f"upsweep_{name}", known | {"THREADS": THREADS}, like.device)
         start(ready, like, (-(-threads // THREADS), THREADS), numbers)
-
-
-def spec(KEY: str = "u8", WORD: str = "u8", WORDS: int = 1, DIMS: int = 1) -> dict[str, Any]:
-    """The constants of the kernels."""
-    return {"KEY": KEY, "WORD": WORD, "WORDS": WORDS, "DIMS": DIMS, "THREADS": THREADS, "LENGTHS": LENGTHS}

@@ -136,13 +136,13 @@ def start(launch: Launch, pointers: Sequence[int], values: bytes, stream: int, d
 
 
 THREADS = 256
-"""Threads of a block of flags.cu."""
+"""Threads of a block, by kernels/marks.cuh."""
 
 
 def run_small(
     name: str, key: np.dtype, numbers: Sequence[int], threads: int, stream: int, device: int
 ) -> None:
-    """Run one of the kernels of flags.cu, of five numbers, on a stream of the current device."""
+    """Run one of the kernels that write segments as flags or bits, of five numbers, on a stream of the current device."""
     if threads:
         kernel = _small(name, key, device)
         driver.launch(kernel, -(-threads // THREADS), THREADS, 0, stream, _NUMBERS.pack(*numbers))
@@ -153,10 +153,8 @@ _NUMBERS = struct.Struct("<5q")
 
 @cache
 def _small(name: str, key: np.dtype, device: int) -> Any:
-    code = compile.cubin(
-        "flags", f"#define KEY {functions.memory_type(key)}\n", (), driver.architecture(device)
-    )
-    return driver.load(code, name, 0, device)
+    code = compile.cubin(name, f"#define KEY {functions.memory_type(key)}\n", (), driver.architecture(device))
+    return driver.load(code, f"upsweep_{name}", 0, device)
 
 
 def _kind(v: View) -> Kind:

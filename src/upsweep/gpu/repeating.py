@@ -65,7 +65,7 @@ class Spread:
         self.sums = zeros(counts, 3 + self.words, self.tiles * THREADS + self.tiles // 8 + 1)
         self.levels = [self.sums.ptr + 24 + 8 * first for first in levels]
         text = spec(counts.dtype, 0, _even(counts))
-        summing = kernel("repeat", "upsweep_sums", text, counts.device)
+        summing = kernel("repeat_sums", "upsweep_sums", text, counts.device)
         self._launch(summing, -(-self.tiles // TOGETHER), 0, 0, 0, 0)
         even = _even(counts) and (x is None or _even(x))
         self.text = spec(counts.dtype, x.dtype.itemsize if x else 0, even, touching)

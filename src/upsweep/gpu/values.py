@@ -25,7 +25,7 @@ from upsweep.plan import Plan
 from upsweep.segments import SegmentError, Segments
 
 _BATCH, _SPAN = 8, 131072
-"""Items that a thread of flags.cu takes, and those whose bits a block writes."""
+"""Items that a thread takes, by kernels/marks.cuh, and those whose bits a block writes, by kernels/mark_bits.cu."""
 _BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 
 
@@ -159,15 +159,15 @@ def _write_starts(
     """Marks for n items, of m places where segments start."""
     numbers = [starts, m, stride, at, n]
     if bits:
-        run_small("upsweep_mark_bits", _INT64, numbers, -(-n // _SPAN) * THREADS, stream, device)
+        run_small("mark_bits", _INT64, numbers, -(-n // _SPAN) * THREADS, stream, device)
     else:
         driver.fill_bytes(at, 0, n, stream)
-        run_small("upsweep_mark", _INT64, numbers, -(-m // _BATCH), stream, device)
+        run_small("mark", _INT64, numbers, -(-m // _BATCH), stream, device)
 
 
 def _write_changes(key: np.dtype, n: int, keys: int, at: int, bits: bool, stream: int, device: int) -> None:
     """Marks for n items, of their keys."""
-    name = "upsweep_changes_bits" if bits else "upsweep_changes"
+    name = "changes_bits" if bits else "changes"
     run_small(name, key, [keys, at, n, n, 1], -(-n // _BATCH), stream, device)
 
 
@@ -178,5 +178,5 @@ def _changes(keys: View, axis: int) -> View:
     count, inner = prod(keys.shape), prod(keys.shape[axis + 1 :])
     numbers = [keys.ptr, made.ptr, count, keys.shape[axis], inner]
     with driver.on_device(made.device):
-        run_small("upsweep_changes", keys.dtype, numbers, -(-count // _BATCH), _stream(made), made.device)
+        run_small("changes", keys.dtype, numbers, -(-count // _BATCH), _stream(made), made.device)
     return made

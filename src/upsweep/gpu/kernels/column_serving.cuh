@@ -1,5 +1,5 @@
 // What the warps of columns.cu tell each other, and the warps that publish and look back for those that read and write.
-#include "column_patches.cuh"
+#include "column_places.cuh"
 #include "column_lookback.cuh"
 
 // Of two stages, one warp for 32 columns publishes and another looks back, for both. Of more stages each has a warp ALONE, which
@@ -20,7 +20,7 @@ struct Shared {
   u32 heads[STAGES][PARTS][32 * VECTOR];             // of each lane's run
 #endif
 };
-static_assert(SHARED_BYTES == WARPS * (STAGES * WARP_BYTES + RESULT_BYTES) + sizeof(Shared) && NODE_WORDS == NODE, "launch.py counts otherwise");
+static_assert(SHARED_BYTES == WARPS * (STAGES * WARP_BYTES + RESULT_BYTES) + sizeof(Shared) && NODE_WORDS == NODE, "choice.py counts otherwise");
 
 // Named barriers, each once for each stage, so that a warp that arrives may run ahead of one that waits.
 //   PUBLISH   the sums of a tile are in shared memory, or there is no such tile: for the warp that publishes

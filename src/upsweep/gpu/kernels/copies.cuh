@@ -15,8 +15,9 @@ template <int PENDING> __device__ __forceinline__ void wait_copies() { asm volat
 __device__ __forceinline__ void store_streaming(char* to, const uint4& v) {
   asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
-// Not so that the cache gives it up first (H200, .cs -> so: f4 in rows of 1000 .952 -> .968 of a copy, of 100 .971 -> .979, batches
-// of 7 x 3 .913 -> .940, x[1:] into y[1:] .933 -> .939), but where a tile's results wait (STREAMED).
+// Stores a piece. Only where a tile's results wait (STREAMED) may the cache give it up first, by .cs; elsewhere a plain store is faster
+// (H200, .cs -> plain: f4 in rows of 1000 .952 -> .968 of a copy, of 100 .971 -> .979, batches of 7 x 3 .913 -> .940, x[1:] into y[1:]
+// .933 -> .939).
 template <bool STREAMED = false> __device__ __forceinline__ void store_piece(char* to, const uint4& v) {
   if constexpr (STREAMED) store_streaming(to, v);
   else asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
@@ -32,8 +33,8 @@ __device__ __forceinline__ void fetch(const char* from, u32 bytes, int lane) {
 #endif
 }
 
-// Asks it for the sector of 32 bytes in which a row of results begins (`before` is 0), or ends before `at` (1), if it has bytes besides
-// that nobody writes: the cache else reads a sector that is written in part when it has to make room.
+// Asks the second-level cache for the sector of 32 bytes in which a row of results begins (`before` is 0), or ends before `at` (1), if it has bytes besides
+// that nobody writes. Otherwise the cache reads a sector that was written in part, and does so when it has to make room.
 __device__ __forceinline__ void fetch_end(const char* at, int before) {
   if ((u64)at & 31) asm volatile("prefetch.global.L2 [%0];" ::"l"(at - before) : "memory");
 }

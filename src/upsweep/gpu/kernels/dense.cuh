@@ -8,7 +8,7 @@
 template <class T, int HOW, int LANES, int N> struct DenseSlab {
   static constexpr int SIZE = sizeof(T), RUN = N * SIZE, PIECES = (LANES * RUN + 15) / 16, AREA = (PIECES + 1) * 16;
   static constexpr int TURN = turn(N), GROUPS = 32 / LANES, MOST = GROUPS * (PIECES + 1);
-  static_assert(HOW == DENSE || RUN % 16 == 0, "choice.py says otherwise");
+  static_assert(HOW == DENSE || RUN % 16 == 0, "sweeps.py says otherwise");
 
   char* shared;
   int piece0;

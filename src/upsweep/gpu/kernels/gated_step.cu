@@ -1,5 +1,5 @@
-// A few steps of gated layers: a thread a piece of neighbouring channels, whose states it keeps in registers. The arithmetic is
-// that of gated.cu, and so are the bits; but one step is over before a block of that has brought its first tile.
+// A few steps of gated layers: a thread a piece of neighbouring channels, whose states it keeps in registers. The arithmetic and
+// the bits are those of gated.cu; but one step is over before a block of gated.cu has brought its first tile.
 #include "gates.cuh"
 #include "gated_params.cuh"
 

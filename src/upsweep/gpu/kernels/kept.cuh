@@ -23,7 +23,7 @@ __device__ __forceinline__ u32 marks_of(u32 marks, int line) { return marks >> l
 struct Select {
   const KEY* x;
   const u8* flags;
-  i64 n, skip, tiles;    // so many items before the first does the first tile start, that tiles lie evenly
+  i64 n, skip, tiles;    // the first tile starts `skip` items before the first one, so that tiles lie evenly
   Room small, large;     // the small one takes the result where all of it fits
   Marks* marks;          // a word for each thread that has items of a tile
   KEY* slots;            // for the items of each tile that keeps few

@@ -60,7 +60,8 @@ __device__ __forceinline__ unsigned rounded(e5m2, float low, float high) {
   unsigned short r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(high), "f"(low)); return r;
 }
 template <class T> __device__ __forceinline__ float decoded_by_instruction(T x) { return half_as_float(halves(T{}, x.bits) & 0xffff); }
-// The instruction stops at the largest number. What lies half a step above that, or more where it is odd, overflows.
+// The instruction stops at the largest number. A number that lies half a step above it overflows, where the largest code is odd, and so
+// does any further above.
 template <class T> constexpr unsigned most = (((T::largest << 1 | 1) << (T::shift - 1)) - (T::largest & 1)) + ((unsigned)(127 - T::bias) << 23);
 template <class T> __device__ __forceinline__ T encoded_by_instruction(T, float x) {
   const float size = fabsf(x);
@@ -105,9 +106,9 @@ template <class T, int N> __device__ __forceinline__ void decode_all(const T (&x
 }
 // Whether a byte of the word, without its sign, is at least `least`: then the highest bit of its byte is set.
 __device__ __forceinline__ unsigned at_least(unsigned least, unsigned four) { return (four & 0x7f7f7f7fu) + (128 - least) * 0x01010101u; }
-// A number that overflows, or that is not one, comes as the largest code or above it. Where no item of the run does, nothing is
-// left to do. The code of what overflows is the one after the largest; all are converted one by one where a NaN, which comes as
-// 0x7f, is among them.
+// The instruction makes the largest code, or a larger one, of a NaN and of a number that overflows. Where no item of the run has such a
+// code, nothing is left to do. A number that overflows gets the code after the largest. Where a NaN, which comes as 0x7f, is among the
+// items, all are converted one by one.
 template <class T, int N> __device__ __forceinline__ void encode_all(const float (&x)[N], T (&y)[N]) {
   unsigned four[N / 4], large = 0;
 #pragma unroll

@@ -26,8 +26,8 @@ template <class T> __device__ __forceinline__ bool equals(T a, T b) {
 constexpr i64 NOT_A_TIME = (i64)0x8000000000000000ull;
 
 // NaN where either operand is one, and -0 below 0. Of f64, a is kept where it is NaN or one comparison says so: with b's bits plus 1
-// where b's sign decides between equals, and with infinity where b is NaN. What b is compared as does not wait for a, so that a chain
-// of them takes 18 cycles an item instead of 50 (H200).
+// where b's sign decides between equals, and with infinity where b is NaN. The number that a is compared with does not hang on a, so that
+// a chain of them takes 18 cycles an item instead of 50 (H200).
 template <class T> __device__ __forceinline__ T minimum(T a, T b) {
   if constexpr (same<T, f32>) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
   else if constexpr (same<T, f64>) {

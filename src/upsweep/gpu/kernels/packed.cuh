@@ -5,8 +5,8 @@
 #include "warp.cuh"
 
 // The operator on the bytes (BYTEWISE): it has no carry from byte to byte, or the carry is left out (ADDS). Bits of booleans are
-// 0 and 1. Minima and maxima compare halves of words by their upper bytes. What lanes hand each other of them is TURNED, so that it
-// is the largest of numbers without a sign.
+// 0 and 1. Minima and maxima compare halves of words by their upper bytes. The words that lanes hand each other of them are TURNED, so
+// that the largest of numbers without a sign is wanted.
 enum { NONE, ADDS, ORS, ANDS, XORS, MAXS, MINS };
 typedef typename Component<0>::Acc Byte;
 constexpr bool BITS = BYTEWISE == ORS || BYTEWISE == ANDS || BYTEWISE == XORS, MOST = BYTEWISE == MAXS || BYTEWISE == MINS;

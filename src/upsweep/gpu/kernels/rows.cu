@@ -6,7 +6,7 @@
 #include "nodes.cuh"
 
 typedef Region<LANES, ITEMS> RowRegion;
-static_assert(SHARED_BYTES == WARPS * RowRegion::WARP_BYTES && NODE_WORDS == NODE, "launch.py counts otherwise");
+static_assert(SHARED_BYTES == WARPS * RowRegion::WARP_BYTES && NODE_WORDS == NODE, "choice.py counts otherwise");
 constexpr bool SHARED_ROWS = ROW_WARPS > 1, MANY_BLOCKS = CLUSTER > 1 || GROUPED;
 constexpr int places(int parts) { return 1 << log2_of(2 * parts - 1); }
 

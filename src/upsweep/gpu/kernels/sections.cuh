@@ -28,7 +28,7 @@ template <class V> __device__ __forceinline__ V power(const Section& by, int lev
   if constexpr (is_complex<V>) return by.power[level]; else return by.power[level].re;
 }
 template <class V> __device__ __forceinline__ V after(V state, V power, V block) { return plus(times(state, power), block); }
-// An item is a state whose imaginary part is 0; what a product with that 0 would be is left out, but not that -0 + 0 is 0.
+// An item is a state whose imaginary part is 0. Products with that 0 are left out; sums with it are not, as -0 + 0 is 0.
 template <class V> __device__ __forceinline__ V state_of(f64 x) { if constexpr (is_complex<V>) return {x, 0.0}; else return x; }
 template <class V> __device__ __forceinline__ V sum_of_two(f64 x0, V pole, f64 x1) {
   if constexpr (is_complex<V>) return {x0 * pole.re + x1, x0 * pole.im + 0.0}; else return x0 * pole + x1;

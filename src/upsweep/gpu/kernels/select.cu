@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS - LENGTHS) upsweep_
   __shared__ Before before[WRITES + 1];
   __shared__ i64 shared_kept;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const i64 t = (i64)(gridDim.x - 1 - blockIdx.x) * WRITES;  // the last ones first: what was written of them is in the cache
+  const i64 t = (i64)(gridDim.x - 1 - blockIdx.x) * WRITES;  // the last tiles first: their marks were written last, and are in the cache
   const u64* const counts = p.nodes.level[0] + t;
   const Marked marks(p, t);
   // Warp 0 asks what lies before the tiles; so that it need not wait for this number first, another warp does.

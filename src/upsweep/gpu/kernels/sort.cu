@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_digits(const __gri
 }
 
 // The way of a pass. Where all keys have the same digit a pass is left out, but not the last one, which writes the result.
-enum { RUNS = 1, FIRST = 2, ASIDE = 4 };  // it reads what came in; it writes not the result but the other memory
+enum { RUNS = 1, FIRST = 2, ASIDE = 4 };  // it reads the keys as they came; it writes the other memory instead of the result
 
 constexpr int WAY = 29;  // a ticket names a tile in its lower bits, and the way of the pass above
 

@@ -18,7 +18,7 @@ struct Small {
 // What each thread holds: keys and values, neighbours with neighbours.
 struct Held { KEY x[ITEMS]; VALUE v[ITEMS]; };
 
-// Brings what each thread holds to its place, and gives each what lies in its own places.
+// Brings the items that each thread holds to their places, and gives each thread the items that lie in its own places.
 template <class T> __device__ __forceinline__ void exchange(T (&x)[ITEMS], const u32 (&rank)[ITEMS], char* memory, int first) {
   T* const all = (T*)memory;
   __syncthreads();  // nobody needs what was there

@@ -153,7 +153,7 @@ struct Walker {
     }
   }
   __device__ __forceinline__ void run(Ring& ring, char* memory) {
-    static_assert(STEPS / ITEMS % 2 == 0 && STAGES % SERVERS == 0 && STAGES > 1, "lanes.py counts otherwise");
+    static_assert(STEPS / ITEMS % 2 == 0 && STAGES % SERVERS == 0 && STAGES > 1, "shapes/walks.py says otherwise");
     begin();
     Turn turn;
     i64 j = 0;
