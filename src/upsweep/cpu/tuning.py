@@ -138,6 +138,10 @@ BACKWARD_LINE = 8
 item by item and line by line, AMD with AVX2, 2^15 items: float64 8 .95 .78, 12 2.20 1.30, 15 1.69 1.24, float32 8 .67 .57, 12 .67
 .59, 15 .70 .58, int16 8 .58 .54; in 32 MiB float64 12 2.58 1.64, 15 2.14 1.65. Handed out so, reversed rows of 12 float64 took
 1.50 1.89."""
+BRIEF = 4
+"""Items of the longest rows that go one by one, in arrays that have code of their own, where each row lies behind the last one.
+Speed of a copy side by side and so, one thread, AMD with AVX-512, 2^18 items, rows of 2, 3, 4: float32 .16 .87, .20 .98, .27 .75,
+float64 .22 .88, .24 .89, .30 .88, int32 .17 .89, .18 1.1, .24 .97, truths of 2 .05 .96."""
 TOGETHER = 256
 """Items that lie apart and are converted come together so many at a time. ns an item one by one and so, AMD with AVX-512, 2^18
 items, every other one: float16 1.33 .49, into every other one .53 .50, in rows of 1000 1.41 .57, computed in float64 2.36 .73;

@@ -169,6 +169,14 @@ def walk(plan: Plan, form: Form, most: int) -> Unit:
     return _with_hole(plan, ("walk", _types(plan), repr(identity), form, most), 2, make, door=True)
 
 
+def brief(plan: Plan) -> Unit:
+    """The code of rows of a few items."""
+    in_order = plan.order == "sequential"
+    make = _later("brief_rows", "scanner", plan.accumulators, plan.n, in_order, plan.reduce)
+    frame = ("brief", _names(plan.accumulators), plan.n, in_order, plan.reduce)
+    return _with_hole(plan, frame, 2, make, door=True)
+
+
 def mapping(plan: Plan, flat: tuple[bool, ...]) -> Unit:
     """The code of a plan's map, for lines; one item of a `flat` input stands for a line."""
     make = _later("fused", "mapper", plan.map, plan.loads, plan.accumulators, flat)
