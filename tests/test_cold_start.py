@@ -1,5 +1,6 @@
 """Code is compiled once, whichever process needs it first. Later processes load it without a compiler."""
 
+import ast
 import json
 import os
 import platform
@@ -18,6 +19,7 @@ import upsweep as up
 from upsweep.cache import folder
 from upsweep.cpu import image, kept, lowering, shipped, units
 from upsweep.cpu.code import Unit, callable_at, compiled
+from upsweep.cpu.jitted import jitted
 from upsweep.cpu.kept import Code, digest
 from upsweep.cpu.memory import Items, inner, of_words
 
@@ -255,6 +257,73 @@ def test_code_that_comes_with_the_package(tmp_path, monkeypatch):
     assert found() is None
     monkeypatch.undo()
     shipped._shelf.cache_clear()
+
+
+def imported(modules, package):
+    """The files of `upsweep` that these modules import, those included that an import in a function asks for."""
+    found, to_do = set(), [*modules]
+    while to_do:
+        folder = package.joinpath(*to_do.pop().split(".")[1:])
+        file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+        if folder == package or file in found or not file.exists():
+            continue
+        found.add(file)
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("upsweep"):
+                to_do += [node.module, *(f"{node.module}.{name.name}" for name in node.names)]
+    return found
+
+
+def test_compiled_code_is_named_by_all_that_it_is_made_of(tmp_path, monkeypatch):
+    """One letter more in any text, or a flag that numba goes by, and code is looked for under another name."""
+    copy = shutil.copytree(
+        kept.PACKAGE, tmp_path / "upsweep", ignore=shutil.ignore_patterns("__pycache__", "built")
+    )
+    monkeypatch.setattr(kept, "PACKAGE", copy)
+    monkeypatch.setattr(kept, "_texts", kept._texts.__wrapped__)
+    own = [
+        f"upsweep.{folder}.{file.stem}"
+        for folder in ("cpu", "scalars")
+        for file in copy.glob(f"{folder}/*.py")
+    ]
+    files = imported(own, copy)
+    assert {"operator.py", "keys.py", "dtypes.py", "kernel.py", "rules.py"} < {file.name for file in files}
+    before = digest(())
+    for file in files:
+        text = file.read_bytes()
+        file.write_bytes(text + b"\n")
+        assert digest(()) != before, file
+        file.write_bytes(text)
+    assert digest(()) == before
+
+    monkeypatch.chdir(tmp_path)
+    names = {digest((), here=True)}
+    for flag in ("BOUNDSCHECK", "DEBUGINFO", "OPT", "CPU_NAME"):
+        monkeypatch.setenv(f"NUMBA_{flag}", "1")
+        names.add(digest((), here=True))
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    names.add(digest((), here=True))
+    Path(".numba_config.yaml").write_text("boundscheck: 1")
+    names.add(digest((), here=True))
+    assert len(names) == 6
+
+
+def one_more(a):
+    return a + 1
+
+
+def test_functions_that_numba_keeps_are_named_so_too(monkeypatch):
+    """By itself numba asks for the time of the function's own file alone, and runs other functions' old code."""
+
+    def found():
+        made = jitted()(one_more)
+        assert made(1) == 2
+        return len(made.stats.cache_hits)
+
+    found()
+    assert found() == 1
+    monkeypatch.setattr(kept, "_texts", lambda: "other texts")
+    assert found() == 0
 
 
 def test_built_in_operators_go_by_name():

@@ -179,3 +179,35 @@ def test_reductions_to_one_of_the_floats(kind, dtype, tuned):
         for items in (rows, rows[:, ::-1]):
             want = up.scan(items, name, axis=1)[:, -1]
             assert up.reduce(items, name, axis=1).tobytes() == want.tobytes(), n
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("kind", ["any", "negative", "positive", "zeros", "NaN"])
+def test_one_of_the_floats_in_order(kind, dtype, tuned):
+    """Numbers go straight through, and from the chunk of the first NaN on each item takes its turn."""
+    tuned(OWN_CODE_BYTES=0, STREAM_BYTES=1 << 14, ROWS=tuning.ROWS._replace(chunk=512))
+    forms = {"exclusive": True}, {"reverse": True}, {"initial": np.dtype(dtype).type(0.5)}, {}
+    for name, n in product(("max", "min"), (1, 2, 33, 300, 5_000)):
+        x = floats(kind, dtype, n)
+        for place, form in product(PLACES.values(), forms):
+            given = np.full(3 * n + 9, 77, dtype)
+            items = place(given, n)
+            items[:] = x
+            asked = {"order": "sequential", **form}
+            want = up.scan(x, name, engine="numpy", **asked)
+            assert up.scan(items, name, **asked).tobytes() == want.tobytes(), (n, form)
+            if "exclusive" not in form:
+                one = up.reduce(items, name, **asked)
+                assert one.tobytes() == (want[0] if "reverse" in form else want[-1]).tobytes(), (n, form)
+            # In place, what is written may not be read again.
+            up.scan(items, name, out=items, **asked)
+            assert items.tobytes() == want.tobytes(), (n, form)
+            assert np.count_nonzero(given == 77) >= 2 * n
+
+
+def test_one_of_the_floats_in_order_through_functions(tuned):
+    tuned(OWN_CODE_BYTES=0)
+    x = floats("NaN", "f4", 3_000)
+    for form in ({"map": lambda v: -v}, {"finish": lambda p: -p}):
+        asked = {"order": "sequential", **form}
+        assert up.scan(x, "max", **asked).tobytes() == up.scan(x, "max", engine="numpy", **asked).tobytes()

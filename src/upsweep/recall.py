@@ -78,11 +78,12 @@ def run(
         return y
     if engine == "auto" and out is None and type(initial) in _NUMBER and labelled.has(xs) and _bare(segments):
         # The items are an array that may be like an earlier one.
+        types = labelled.types_of(xs)
         y = run(
-            labelled.items(xs), op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing, keep,
-            order, map, finish,
+            labelled.items(xs, types), op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing,
+            keep, order, map, finish,
         )  # fmt: skip
-        return bare([labelled.labelled(xs, part) for part in tupled(y)])
+        return bare([labelled.labelled(xs, part, types) for part in tupled(y)])
     return learnt(
         like, xs, initial, out, segments, execute, xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine,
         threads, reducing, keep, order, map, finish,

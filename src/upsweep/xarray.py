@@ -48,18 +48,17 @@ class Accessor:
         along = obj.dims[0] if dim is None else dim
         keywords["axis"] = obj.get_axis_num(along)
         args = tuple(self._like(arg, obj) for arg in args)
-        # An initial has one value a row, also where a row has no items.
-        nothing = xr.zeros_like(obj.isel({along: slice(0, 0)}), dtype=bool)
-        rows = nothing.any(along).assign_attrs(obj.attrs)
-        beside = {"initial": rows}
-        keywords = {key: self._like(value, beside.get(key, obj)) for key, value in keywords.items()}
+        initial = keywords.pop("initial", None)
+        keywords = {key: self._like(value, obj) for key, value in keywords.items()}
+        if initial is not None:
+            labels = isinstance(initial, xr.DataArray)
+            keywords["initial"] = self._like(initial, _rows(obj, along)) if labels else initial
         told = keywords.get("segments")
         if isinstance(told, Segments):
             marks = tuple(_marks(mark, obj, along) for mark in tupled(told.values))
             keywords["segments"] = Segments(told.spelling, marks if told.spelling == "groups" else marks[0])
         made = tupled(_FUNCTIONS[name](obj.data, *args, **keywords))
-        likes = {obj.shape: obj, rows.shape: rows}
-        return bare([likes[y.shape].copy(data=y) if y.shape in likes else y for y in made])
+        return bare([_labelled(obj, along, y) for y in made])
 
     def _like(self, value: Any, obj: xr.DataArray) -> Any:
         if not isinstance(value, xr.DataArray):
@@ -74,6 +73,20 @@ class Accessor:
                 )
         # Labels that obj has not are left out.
         return xr.align(obj, value, join="left")[1].broadcast_like(obj).transpose(*obj.dims).data
+
+
+def _rows(obj: xr.DataArray, along: Any) -> xr.DataArray:
+    """One value a row, also where a row has no items. To make it takes longer than a short scan."""
+    nothing = xr.zeros_like(obj.isel({along: slice(0, 0)}), dtype=bool)
+    return nothing.any(along).assign_attrs(obj.attrs)
+
+
+def _labelled(obj: xr.DataArray, along: Any, y: Any) -> Any:
+    """A result with the labels of the items, or of the rows."""
+    if y.shape == obj.shape:
+        return obj.copy(data=y)
+    rows = _rows(obj, along)
+    return rows.copy(data=y) if y.shape == rows.shape else y
 
 
 def _marks(value: Any, obj: xr.DataArray, along: Any) -> Any:

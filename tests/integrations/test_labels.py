@@ -171,6 +171,20 @@ def test_the_accessor_of_pandas():
     pd.testing.assert_series_equal(without.upsweep.cumulative_sum(), without.cumsum(), check_dtype=False)
 
 
+def test_a_table_of_pandas_is_asked_for_its_dtypes_once(monkeypatch):
+    """pandas makes a Series of them each time, and takes several times as long as a short scan."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("upsweep.pandas")
+    asked, dtypes = [], pd.DataFrame.dtypes
+    monkeypatch.setattr(pd.DataFrame, "dtypes", property(lambda x: asked.append(x) or dtypes.fget(x)))
+    table = pd.DataFrame(np.ones((5, 3)))
+    for scan, most in ((lambda: up.scan(table, axis=0), 1), (table.upsweep.scan, 2)):
+        asked.clear()
+        assert scan().iloc[-1].tolist() == [5, 5, 5]
+        # The accessor asks as well: columns of several dtypes are scanned one by one.
+        assert len(asked) <= most
+
+
 @pytest.mark.parametrize("dropna", [True, False])
 def test_groups_of_pandas_by_keys_of_every_kind(dropna):
     pd, _ = pytest.importorskip("pandas"), pytest.importorskip("upsweep.pandas")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from upsweep.cpu import launch, strips
+from upsweep.cpu import brief, launch, strips
+from upsweep.cpu.brief import is_brief
 from upsweep.cpu.cuts import walks
 from upsweep.cpu.launch import Launch, starts_of, turned_round, with_map
 from upsweep.host import flags_of, numbers
@@ -28,5 +29,6 @@ def arranged(
     ins = [turned_round(plan, x) for x in ins]
     outs = [np.expand_dims(y, plan.axis) if plan.reduce else turned_round(plan, y) for y in ys]
     arrays = [*ins, *outs, *starts_of(plan, initial)]
-    how = strips if walks(plan, tuple([a.strides for a in arrays])) else launch
+    strides = tuple([a.strides for a in arrays])
+    how = brief if is_brief(plan, strides) else strips if walks(plan, strides) else launch
     return plan, how.launch_of(plan, arrays), arrays

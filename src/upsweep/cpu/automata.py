@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from upsweep.cpu import threads
 from upsweep.cpu.chunked import SHARE
+from upsweep.cpu.jitted import jitted
 
-_njit: Any = numba.njit(nogil=True, cache=True)
+_njit = jitted()
 
 
 def run_automaton(lexer: Any, text: np.ndarray) -> tuple[np.ndarray, int]:

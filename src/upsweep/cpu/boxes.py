@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
 from upsweep.cpu import threads
+from upsweep.cpu.jitted import jitted
 
 SHARE = 1 << 14
 """Boxes that a thread takes at once."""
 
-_njit: Any = numba.njit(nogil=True, cache=True)
+_njit = jitted()
 
 
 def boxes(table: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

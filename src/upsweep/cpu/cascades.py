@@ -7,11 +7,11 @@ from functools import lru_cache
 from struct import pack
 from typing import Any
 
-import numba
 import numpy as np
 
 from upsweep.cpu import threads
 from upsweep.cpu.by_rows import LANES, ROW
+from upsweep.cpu.jitted import jitted
 from upsweep.cpu.memory import Items, inner
 from upsweep.cpu.objects import address_of
 from upsweep.cpu.sections import STEPS, section
@@ -26,7 +26,7 @@ SHARE = 1 << 16
 """Items that a thread takes at once."""
 _PANEL = STEPS * LANES
 
-_njit: Any = numba.njit(nogil=True, cache=True, error_model="numpy")
+_njit = jitted(error_model="numpy")
 
 
 def cascade(sections: Sequence[Any], dtype: str, order: str) -> Callable[[np.ndarray], np.ndarray]:

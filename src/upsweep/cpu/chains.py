@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
 from upsweep.cpu import threads
+from upsweep.cpu.jitted import jitted
 
-_njit: Any = numba.njit(nogil=True, cache=True, error_model="numpy")
+_njit = jitted(error_model="numpy")
 
 
 def forward_in_order(

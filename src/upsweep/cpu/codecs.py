@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 
 from upsweep.cpu import threads
+from upsweep.cpu.jitted import jitted
 
 SHARE = 128
 """Blocks that a thread takes at once: 64 KiB of bytes, 16 Ki numbers."""
 _TOGETHER = 5
 """Codes that the next 64 bits hold for sure, of at most 12 bits each."""
 
-_njit: Any = numba.njit(nogil=True, cache=True)
+_njit = jitted()
 
 
 def write_codes(

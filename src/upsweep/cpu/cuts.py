@@ -54,9 +54,10 @@ class Cut(NamedTuple):
 
 def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: tuning.Tuning) -> Cut:
     """How a plan is cut on arrays of these strides."""
-    any_order = free(plan.op, plan.accumulators)
-    straight, in_order = any_order and not plan.segmented, plan.order == "sequential" and not any_order
     lie, wanted, read = rows_of(plan, strides), wanted_threads(plan, strides), read_size(plan, strides)
+    any_order, in_turn = free(plan.op, plan.accumulators), _in_turn(plan, lie)
+    straight = in_turn or (any_order and not plan.segmented)
+    in_order = plan.order == "sequential" and not (any_order or in_turn)
     along = lie.inner is None or (straight and _line_by_line(plan, strides, lie))
     tuned = rows if along else columns
     staged = 0 if along else lines_staged(plan, strides, lie)
@@ -73,7 +74,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         tile, batch = chunk, lie.near
     else:
         largest = max(chunk, tuned.tile // (read * min(lie.side_by_side, width)))
-        tile = plan.n if in_order or lie.folded else _tile(plan.n, groups, wanted, chunk, largest)
+        tile = plan.n if in_order or in_turn or lie.folded else _tile(plan.n, groups, wanted, chunk, largest)
         size = read * plan.n * min(lie.side_by_side, width)
         batch = _batch(tile < plan.n, groups, wanted, size)
     tiled = along and tile < plan.n and lie.near == 1
@@ -139,6 +140,12 @@ def shortest_straight(plan: Plan) -> int:
     return line if past_cache(plan) and len(plan.accumulators) == 1 else max(tuning.SHORT_STRAIGHT, line)
 
 
+def _in_turn(plan: Plan, lie: Rows) -> bool:
+    """Whether rows one by one give floats of theirs in order. Where none is NaN, every order gives the same bits."""
+    alone = lie.inner is None and lie.near == 1 and not plan.segmented
+    return alone and plan.order == "sequential" and extreme(plan.op, plan.accumulators) and worth_code(plan)
+
+
 def _takes_extremes(plan: Plan, strides: tuple[Strides, ...], lie: Rows, along: bool) -> bool:
     """Whether a reduction gives one of the floats of each row, the same in every order, and finds them side by side."""
     if not (plan.reduce and extreme(plan.op, plan.accumulators) and plan.order == "tree"):
@@ -158,7 +165,8 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
         return False
     if not free(plan.op, plan.accumulators):
         # One item has the same bits in each order.
-        return (plan.order == "sequential" or (plan.n == 1 and worth_code(plan))) and not lie.turned
+        in_order = plan.order == "sequential" and not _in_turn(plan, lie)
+        return (in_order or (plan.n == 1 and worth_code(plan))) and not lie.turned
     threads = wanted_threads(plan, strides)
     enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
     columns = lie.near * item_size(plan) >= tuning.WALKED_BYTES

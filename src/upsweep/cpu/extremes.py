@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,22 @@ from upsweep.cpu.words import NAN, OPERANDS
 def runner(dtype: np.dtype, larger: bool) -> Callable[..., None]:
     """The code for floats of this dtype, asked as `straight` is for SUM. Where one of them is NaN, it sets the word NAN of the
     frame, and no result.
+    """
+    size, extreme, take = dtype.itemsize, finder(dtype, larger), gathered(OPERANDS)
+
+    def run(which, frame, past, w, known, exclusive, rows):
+        places, x, _, x_across, _ = take(frame, 0, 1)
+        for k in range(rows):
+            if not extreme(places + k * size, x + k * x_across, w, known):
+                poke(frame, NAN, 1)
+                return
+
+    return run
+
+
+def finder(dtype: np.dtype, larger: bool) -> Any:
+    """A function that puts the largest or the smallest of w floats at a place, also of that at this place if it is `known`. Where
+    one of them is NaN, it says so, and writes nothing.
 
     Of floats that are not all negative, the largest has the largest bits as a signed integer; of others it has the smallest
     bits as an unsigned one. The smallest has the largest unsigned bits where one is negative, else the smallest. So zeros are
@@ -21,7 +38,7 @@ def runner(dtype: np.dtype, larger: bool) -> Callable[..., None]:
     """
     size = dtype.itemsize
     signed, unsigned = (Items([d], [d], True) for d in (np.dtype(f"i{size}"), np.dtype(f"u{size}")))
-    read, read_unsigned, write, take = signed.read, unsigned.read, unsigned.write, gathered(OPERANDS)
+    read, read_unsigned, write = signed.read, unsigned.read, unsigned.write
     sign, infinite = 1 << (8 * size - 1), int(np.array(np.inf, dtype).view(f"u{size}"))
     below = sign + infinite
     # No expression may have a signed and an unsigned number: numba would make floats of both.
@@ -35,21 +52,19 @@ def runner(dtype: np.dtype, larger: bool) -> Callable[..., None]:
             most = u if u > most else most
         return top, least, most
 
-    def run(which, frame, past, w, known, exclusive, rows):
-        places, x, _, x_across, _ = take(frame, 0, 1)
-        for k in range(rows):
-            place, items = places + k * size, x + k * x_across
-            first = (place if known else items,)
-            s, u = read(first, 0), read_unsigned(first, 0)
-            top, least, most = extremes(items, w, s, u, u)
-            if top > infinite or most > below:
-                poke(frame, NAN, 1)
-                return
-            if larger and top >= 0:
-                write((place,), 0, top)
-            elif larger or most < sign:
-                write((place,), 0, least)
-            else:
-                write((place,), 0, most)
+    @inner
+    def extreme(place, items, w, known):
+        first = (place if known else items,)
+        s, u = read(first, 0), read_unsigned(first, 0)
+        top, least, most = extremes(items, w, s, u, u)
+        if top > infinite or most > below:
+            return False
+        if larger and top >= 0:
+            write((place,), 0, top)
+        elif larger or most < sign:
+            write((place,), 0, least)
+        else:
+            write((place,), 0, most)
+        return True
 
-    return run
+    return extreme

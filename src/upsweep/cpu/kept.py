@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upsweep import dtypes
 from upsweep.cache import folder
 
 
@@ -119,20 +118,29 @@ def _check(code: bytes) -> str:
 
 
 def digest(what: tuple[Any, ...], here: bool = False) -> str:
-    """A name for code by its meaning. The name of code that is made `here` also says which compiler made it, and for which
-    processor.
+    """A name for code by its meaning. The name of code that is made `here` also says which compiler made it, how it was told to,
+    and for which processor.
     """
-    return hashlib.sha256(repr((_texts(), _versions() if here else (), what)).encode()).hexdigest()[:32]
+    made = (_versions(), _flags()) if here else ()
+    return hashlib.sha256(repr((_texts(), made, what)).encode()).hexdigest()[:32]
+
+
+PACKAGE = Path(__file__).parents[1]
+_SOURCES = (
+    "cpu/*.py", "scalars/*.py", "host/*.py", "arithmetic.py", "cache.py", "components.py", "cores.py", "dtypes.py",
+    "engine.py", "function.py", "homes.py", "keys.py", "layer_protocol.py", "moves.py", "operator.py", "operators.py",
+    "plan.py", "segments.py", "short_way.py", "sort_keys.py", "tree.py",
+)  # fmt: skip
+"""This folder and all that it imports. Which of them decide what is compiled, nobody has to say."""
 
 
 @cache
 def _texts() -> str:
-    """The texts that all code is made of: this folder, scalars/, and the built-in operators."""
-    here = Path(__file__).parent
-    found = hashlib.sha256(repr(dtypes.TABLE).encode())
-    own = [here.with_name(name) for name in ("operators.py", "arithmetic.py")]
-    for path in (*sorted(here.glob("*.py")), *sorted(here.with_name("scalars").glob("*.py")), *own):
-        found.update(path.read_bytes())
+    """The texts that all code is made of."""
+    found = hashlib.sha256()
+    for pattern in _SOURCES:
+        for path in sorted(PACKAGE.glob(pattern)):
+            found.update(path.read_bytes())
     return found.hexdigest()
 
 
@@ -142,6 +150,22 @@ def _versions() -> tuple[str, ...]:
     return (_version("numba"), _version("llvmlite"), np.__version__, sys.version, *_processor())
 
 
+def _flags() -> list[Any]:
+    """All that numba is told from outside, in variables or in its file, but for what changes no code of ours: with checks of
+    bounds, for debuggers or without optimising it would write other code, which later processes would run.
+    """
+    told = sorted(pair for pair in os.environ.items() if pair[0].startswith("NUMBA_"))
+    with suppress(OSError):
+        told.append(("", Path(".numba_config.yaml").read_text()))
+    return [pair for pair in told if not pair[0].startswith(_HARMLESS)]
+
+
+_HARMLESS = tuple(
+    f"NUMBA_{name}"
+    for name in ("CACHE", "CUDA", "DISABLE_CUDA", "DISABLE_JIT", "ENABLE_CUDASIM", "NUM_THREADS", "THREADING")
+)
+
+
 def _version(package: str) -> str:
     """Read from the file in which the package keeps it: parsing the package's metadata takes 15 ms, importing numba .4 s."""
     found = find_spec(package)
@@ -149,12 +173,11 @@ def _version(package: str) -> str:
 
 
 def _processor() -> tuple[str, ...]:
-    named = os.environ.get("NUMBA_CPU_NAME", ""), os.environ.get("NUMBA_CPU_FEATURES", "")
     if _told():
-        return (*named, *_told())
+        return _told()
     from llvmlite import binding
 
-    return (*named, binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
 
 
 def features() -> frozenset[str]:

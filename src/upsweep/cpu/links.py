@@ -9,17 +9,16 @@ efficient algorithms for symmetric multiprocessors" (1999).
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
+
+from upsweep.cpu.jitted import jitted
 
 WALKERS = 16
 # Marks of items: none, that of an item whose link is -1 (one less for each link more), and from 0 on walks.
 _NONE, _END = -1, -2
 _UNKNOWN, _NOWHERE, _STEPS = -2, -1, (1 << 32) - 1
 
-_njit: Any = numba.njit(nogil=True, cache=True)
+_njit = jitted()
 
 
 def distances(links: np.ndarray) -> np.ndarray:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import accumulate
-from typing import Any
 
-import numba
 import numpy as np
 
 from upsweep import moves
 from upsweep.cpu.boxes import boxes as boxes
 from upsweep.cpu.chunked import CHUNK, SHARE, each_chunk, share_of
 from upsweep.cpu.codecs import write_codes as write_codes
+from upsweep.cpu.jitted import jitted
 from upsweep.cpu.links import distances as distances
 from upsweep.cpu.sorting import argsort as argsort
 from upsweep.cpu.sorting import radix_sort as radix_sort
@@ -34,7 +33,7 @@ PARTED = 1500
 REPEATED = 1 << 17
 """Items of which NumPy repeats fewer. us, NumPy and here, of float64: 1000 items 1.2 and 9.5, 10,000 4.4 and 12.6, 32,000 12 and
 20, 64,000 330 and 32."""
-_njit: Any = numba.njit(nogil=True, cache=True)
+_njit = jitted()
 # Places have no sign. numba asks of a signed place whether it counts from the end, and the loop becomes no vector code.
 _ONE, _EIGHT = np.uint64(1), np.uint64(8)
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
 from upsweep.cpu import threads
+from upsweep.cpu.jitted import jitted
 
 POINTS = 512
 """Points that all coefficients go over at once."""
 SHARE = 1 << 19
 """Steps, a coefficient at a point each, that a thread takes at once."""
 
-_njit: Any = numba.njit(nogil=True, cache=True)
+_njit = jitted()
 
 
 def horner(p: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 
 from upsweep.cpu.chunked import SHARE, each_chunk
+from upsweep.cpu.jitted import jitted
 
 BLOCK = 2048
 """Items that all coefficients go over at once: they and their sums stay in the nearest cache."""
 
-_njit: Any = numba.njit(nogil=True, cache=True)
+_njit = jitted()
 
 
 def feed_forward(b: Sequence[float], x: np.ndarray) -> np.ndarray:

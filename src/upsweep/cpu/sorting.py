@@ -6,11 +6,11 @@ from functools import cache, partial
 from timeit import repeat, timeit
 from typing import Any
 
-import numba
 import numpy as np
 
 from upsweep import cores, sort_keys
 from upsweep.cpu.chunked import each_chunk, share_of
+from upsweep.cpu.jitted import jitted
 
 FEW = {1: 1 << 16, 2: 1 << 16, 4: 6000, 8: 8000}
 """Keys, by their bytes, of which NumPy sorts fewer. NumPy's time over that of passes here (two threads): 4000 of 4 bytes .5, of 8
@@ -31,7 +31,7 @@ DIFFERENT = range(250, 1 << 17)
 loaded: 4000 keys .65, 16,000 .6, 100,000 .5, 2^20 .9; AMD with AVX2: 200 keys 1.0, 300 .8, 1000 .6. In vain, as two keys are
 equal, 1.2 to 2."""
 
-_njit: Any = numba.njit(nogil=True, cache=True)
+_njit = jitted()
 # Places have no sign: see moves.py.
 _ONE = np.uint64(1)
 

@@ -62,7 +62,7 @@ def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., N
     read, write, take = Items([stored], [dtype], True).read, S.write, gathered(OPERANDS)
     size, neutral = dtype.itemsize, int(identity)
     upto, before, upto_past, before_past = (
-        _vectors(variant.vector, stored, neutral, exclusive, past)
+        vectors(variant.vector, stored, neutral, exclusive, past)
         for past in (False, True)
         for exclusive in (False, True)
     )
@@ -129,11 +129,26 @@ def _settled(how: str, dtype: np.dtype, stored: np.dtype, cast: Any) -> Any:
     return inner((lambda p: False) if last is None else (lambda p: p == cast(last)))
 
 
-def _vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bool) -> Any:
-    """A function that scans `count` cache lines of items, from a prefix on, and gives the prefix behind them."""
-    n, signed, both = LINE // dtype.itemsize, dtype.kind == "i", _on_vectors(how)
-    item = ir.IntType(8 * dtype.itemsize)
+def vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bool) -> Any:
+    """A function that scans `count` cache lines of items, from a prefix on, and gives the prefix behind them. Floats are compared
+    as integers: such a prefix, and what is neutral, is an `ordered` one.
+    """
+    size, both = dtype.itemsize, _on_vectors(how)
+    n, signed = LINE // size, dtype.kind in "if"
+    item = ir.IntType(8 * size)
     vector, none = ir.VectorType(item, n), ir.Constant(ir.VectorType(item, n), [neutral] * n)
+
+    def constant(value: int) -> Any:
+        return ir.Constant(vector, [value] * n)
+
+    def turned(builder: Any, v: Any) -> Any:
+        """Floats as `ordered` integers, and back."""
+        sign = builder.ashr(v, constant(8 * size - 1))
+        return (
+            builder.xor(v, builder.and_(sign, constant((1 << (8 * size - 1)) - 1)))
+            if dtype.kind == "f"
+            else v
+        )
 
     def behind(builder: Any, v: Any, d: int) -> Any:
         """Every item `d` places further on."""
@@ -151,7 +166,8 @@ def _vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: boo
                 v = builder.load(pointer(builder, builder.add(x, at), vector), align=1)
                 if dtype.kind == "b":
                     # Any byte but 0 is true.
-                    v = builder.zext(builder.icmp_unsigned("!=", v, ir.Constant(vector, [0] * n)), vector)
+                    v = builder.zext(builder.icmp_unsigned("!=", v, constant(0)), vector)
+                v = turned(builder, v)
                 for step in range(n.bit_length() - 1):
                     v = both(builder, behind(builder, v, 1 << step), v, signed)
                 before = builder.load(carry)
@@ -159,7 +175,7 @@ def _vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: boo
                 if exclusive:
                     given = shuffle(builder, before, given, [n - 1 + k for k in range(n)])
                 place = pointer(builder, builder.add(y, at), vector)
-                store = builder.store(given, place, align=LINE if past else 1)
+                store = builder.store(turned(builder, given), place, align=LINE if past else 1)
                 if past:
                     store.set_metadata("nontemporal", builder.module.add_metadata([I32(1)]))
                 last = shuffle(builder, v, v, [n - 1] * n)

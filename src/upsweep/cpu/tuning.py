@@ -138,6 +138,10 @@ BACKWARD_LINE = 8
 item by item and line by line, AMD with AVX2, 2^15 items: float64 8 .95 .78, 12 2.20 1.30, 15 1.69 1.24, float32 8 .67 .57, 12 .67
 .59, 15 .70 .58, int16 8 .58 .54; in 32 MiB float64 12 2.58 1.64, 15 2.14 1.65. Handed out so, reversed rows of 12 float64 took
 1.50 1.89."""
+BRIEF = 4
+"""Items of the longest rows that go one by one, in arrays that have code of their own, where each row lies behind the last one.
+Speed of a copy side by side and so, one thread, AMD with AVX-512, 2^18 items, rows of 2, 3, 4: float32 .16 .87, .20 .98, .27 .75,
+float64 .22 .88, .24 .89, .30 .88, int32 .17 .89, .18 1.1, .24 .97, truths of 2 .05 .96."""
 TOGETHER = 256
 """Items that lie apart and are converted come together so many at a time. ns an item one by one and so, AMD with AVX-512, 2^18
 items, every other one: float16 1.33 .49, into every other one .53 .50, in rows of 1000 1.41 .57, computed in float64 2.36 .73;
@@ -175,7 +179,10 @@ float32 .10, float64 and complex64 .19.
 
 In order, where code for any strides is no vector code, 256 x 1000, scan, reduction, recurrence, segments: float32 .31 .08, .24
 .04, .69 .10, .48 .08, float64 .32 .16, .25 .08, .70 .18, .49 .17, complex64 .65 .15, .58 .08, 1.22 .22, .74 .17; 200 x 20000:
-float32 .72 .32, .45 .09, .97 .50, float64 .96 .60, .62 .33, 1.38 .83."""
+float32 .72 .32, .45 .09, .97 .50, float64 .96 .60, .62 .33, 1.38 .83.
+
+The largest and the smallest of floats in order, one row of 2^18, scan and reduction, without code of their own, which takes the
+kernel along, and with it: float32 max 3.1 .28, 3.2 .06, min .82 .26, .82 .05, float64 3.1 .51, 3.3 .11; a loop by numba .55."""
 ABREAST_LANES = 16
 """Bytes of the vectors of few columns that fit into one; at least four lanes. Others have vectors of COSTLY_LANES. A vector
 begins with each line, so that wider ones overlap more, and most of their stores cross lines of the cache. ns an item of such

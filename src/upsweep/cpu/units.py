@@ -125,17 +125,18 @@ def _of_operator(plan: Plan, name: str, arguments: int, maker: tuple[str, str], 
 
 
 def straight(plan: Plan) -> Unit:
-    """The operator's own code along rows, where every order gives the same bits."""
+    """The operator's own code along rows, where every order gives the same bits, or numbers' do."""
     row, variant = _built_in(plan)
 
     def make():
-        from upsweep.cpu import pairs, straight
+        from upsweep.cpu import in_turn, pairs, straight
 
         if len(plan.accumulators) == 2:
             return pairs.runner(variant, plan.accumulators)
         # "last" has no identity, and needs none: any number before an item leaves the item as it is.
         (identity,) = identity_of(BUILTIN[row.name], plan.accumulators) or (0,)
-        return straight.runner(variant, plan.accumulators[0], identity)
+        way = in_turn if plan.accumulators[0].kind == "f" else straight
+        return way.runner(variant, plan.accumulators[0], identity)
 
     names = _names(plan.accumulators)
     return Unit(
@@ -166,6 +167,14 @@ def walk(plan: Plan, form: Form, most: int) -> Unit:
     identity = identity_of(plan.op, plan.accumulators) if needed else None
     make = _later("walk", "walker", plan, identity, form, most)
     return _with_hole(plan, ("walk", _types(plan), repr(identity), form, most), 2, make, door=True)
+
+
+def brief(plan: Plan) -> Unit:
+    """The code of rows of a few items."""
+    in_order = plan.order == "sequential"
+    make = _later("brief_rows", "scanner", plan.accumulators, plan.n, in_order, plan.reduce)
+    frame = ("brief", _names(plan.accumulators), plan.n, in_order, plan.reduce)
+    return _with_hole(plan, frame, 2, make, door=True)
 
 
 def mapping(plan: Plan, flat: tuple[bool, ...]) -> Unit:

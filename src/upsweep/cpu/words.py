@@ -294,6 +294,16 @@ class Steps(IntEnum):
     ARRAYS = 7
 
 
+class Brief(IntEnum):
+    """The words of a launch of rows of a few items; behind them stand the addresses of the arrays."""
+
+    ROWS = 0
+    # The rows to a ticket.
+    SHARE = 1
+    # The next ticket.
+    TICKET = 2
+
+
 class Form(NamedTuple):
     """The parts of a plan that are compiled in, beside the operator and the dtypes."""
 

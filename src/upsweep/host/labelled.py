@@ -19,16 +19,27 @@ def has(x: Any) -> bool:
     return library_of(x) in LIBRARIES
 
 
-def items(x: Any) -> np.ndarray:
-    """The items of such an object. They must lie in memory already, and each must be a number."""
-    return _ITEMS[library_of(x)](x)
+def types_of(x: Any) -> list[Any]:
+    """The dtypes of what pandas holds, one for each column. It makes a Series of them whenever it is asked, which takes several
+    times as long as a short scan. None of other objects are needed.
+    """
+    if library_of(x) != "pandas":
+        return []
+    return list(x.dtypes) if getattr(x, "ndim", 1) == 2 else [getattr(x, "dtype", None)]
 
 
-def labelled(like: Any, y: np.ndarray) -> Any:
+def items(x: Any, types: Sequence[Any] | None = None) -> np.ndarray:
+    """The items of such an object. They must lie in memory already, and each must be a number. `types` are known already."""
+    made = _ITEMS[library_of(x)]
+    return made(x, types_of(x) if types is None else types) if made is _of_pandas else made(x)
+
+
+def labelled(like: Any, y: np.ndarray, types: Sequence[Any] | None = None) -> Any:
     """A result with the labels of the input, where both have the same shape; else the result as it is."""
     if library_of(like) == "pyarrow" or y.shape != tuple(like.shape):
         return y if y.ndim else y[()]
-    return _LABELLED[library_of(like)](like, y)
+    made = _LABELLED[library_of(like)]
+    return made(like, y, types_of(like) if types is None else types) if made is _as_pandas else made(like, y)
 
 
 def check_alike(given: Sequence[Any]) -> None:
@@ -116,13 +127,12 @@ def _same(a: Any, b: Any) -> bool:
     return b.astype(object).equals(a.astype(object))
 
 
-def _of_pandas(x: Any) -> np.ndarray:
+def _of_pandas(x: Any, types: Sequence[Any]) -> np.ndarray:
     import pandas
 
-    types = list(x.dtypes) if isinstance(x, pandas.DataFrame) else [getattr(x, "dtype", None)]
     # To take the columns of a table one by one takes long.
     plain = len(set(types)) == 1 and isinstance(types[0], np.dtype)
-    made = np.asarray(x) if plain else _of_columns(x, types)
+    made = x.to_numpy() if plain else _of_columns(x, types)
     if isinstance(x, pandas.Index):
         # pandas finds rows by a table that it makes once of an index: its items must not change.
         made = made.view()
@@ -193,6 +203,9 @@ def _together(x: Any, columns: Sequence[Any], types: Sequence[Any], dtype: str |
 
 
 def _of_xarray(x: Any) -> np.ndarray:
+    # xarray looks long for chunks.
+    if type(x.data) is np.ndarray:
+        return x.data
     if x.chunks:
         raise EngineError(
             "the chunks of this DataArray would be loaded at once: import upsweep.xarray and call x.upsweep.scan(dim=...), or "
@@ -205,14 +218,14 @@ _MISSING = "{} are no numbers: pass {}, or whatever changes nothing"
 _ITEMS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow, "xarray": _of_xarray}
 
 
-def _as_pandas(like: Any, y: np.ndarray) -> Any:
+def _as_pandas(like: Any, y: np.ndarray, types: Sequence[Any]) -> Any:
     import pandas
 
     if isinstance(like, pandas.Series):
         return _as_series(like.dtype, y, like.index, like.name).__finalize__(like)
     if not isinstance(like, pandas.DataFrame):
         return y
-    own = _own_type(list(like.dtypes))
+    own = _own_type(types)
     if own is None:
         return pandas.DataFrame(y, like.index, like.columns, copy=False).__finalize__(like)
     # By their numbers, as several columns may have one name.
