@@ -110,4 +110,4 @@ def pytest_collection_finish():
     would look so often that compiling takes a fifth more of processor time.
     """
     gc.freeze()
-    gc.set_threshold(100_000)
+    gc.set_threshold(1_000_000)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -121,6 +122,23 @@ def test_operators_share_what_is_around_them(begun):
     )
     said = run(code, UPSWEEP_CACHE_DIR=str(begun)).stdout
     assert said == "9.0\n10.0\n['<lambda>', 'call', 'filled']\n"
+
+
+def test_dtypes_of_one_size_share_what_is_around_an_operator():
+    """Integers do, and floats beside them where no segments are chosen between. Each has an operator of its own."""
+
+    def plan(dtype, segmented=False, op=up.ops.MAX):
+        kinds = (np.dtype(dtype),)
+        return SimpleNamespace(accumulators=kinds, loads=kinds, segmented=segmented, initial=False, op=op)
+
+    for segmented, around in ((False, 1), (True, 2)):
+        made = [units.runs(plan(dtype, segmented), 8) for dtype in ("f4", "i4", "u4")]
+        assert (len({unit.frame for unit in made}), len({unit.what for unit in made})) == (around, 3)
+    sums, largest = (
+        [units.straight(plan(dtype, op=op)) for dtype in ("i4", "u4")] for op in (up.ops.ADD, up.ops.MAX)
+    )
+    assert sums[0].what == sums[1].what
+    assert largest[0].what != largest[1].what
 
 
 def test_functions_of_words_are_compiled_once_and_for_a_kernel():

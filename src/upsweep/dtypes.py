@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import NamedTuple
@@ -187,3 +188,8 @@ def fits(have: np.dtype, want: np.dtype) -> bool:
 def bits_of(size: int) -> np.dtype:
     """A dtype that moves items of so many bytes as they are."""
     return np.dtype({1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}[size])
+
+
+def as_bits(dtypes: Sequence[np.dtype], kinds: str) -> tuple[np.dtype, ...]:
+    """The dtypes with those of these kinds as the bits of their size."""
+    return tuple(bits_of(d.itemsize) if d.kind in kinds else d for d in dtypes)

@@ -12,6 +12,7 @@ from scipy import signal
 import upsweep as up
 from upsweep import recall
 from upsweep.apps import filters
+from upsweep.cpu import cascades
 
 RNG = np.random.default_rng(15)
 
@@ -82,3 +83,23 @@ def test_long_rows_on_a_gpu_have_the_bits_of_the_processor(cuda):
     for _ in range(3):
         got = up.lfilter([0.25, 0.5], a, torch.asarray(x, device="cuda"))
         np.testing.assert_array_equal(got.cpu().numpy().view("u8"), want.view("u8"))
+
+
+def test_what_may_be_written_to_is_not_compiled_for_once_more():
+    """Nor is a filter of one section, whose numbers lie side by side in the memory of those that were given."""
+
+    def known():
+        return [set(function.signatures) for function in (cascades._along, cascades._filtered)]
+
+    def filtered(*a):
+        up.lfilter([1.0, 0.5], a, x)
+        up.lfilter([1.0, 0.5], a, x, zi=np.ones(len(a) - 1))
+
+    x = np.arange(99.0)
+    filtered(1, -0.5, 0.1)
+    first = known()
+    assert all(first)
+    filtered(1, -0.5)
+    x.flags.writeable = False
+    filtered(1, -0.5)
+    assert known() == first

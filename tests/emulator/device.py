@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -17,6 +18,7 @@ from emulator.ptx import Kernel, translated
 from emulator.warps import run
 from no_device import tell_capability
 from upsweep.engine import LIKENESS, Likeness, Way
+from upsweep.function import unchanged
 from upsweep.gpu import arrays, compile, driver, mailbox
 from upsweep.gpu.functions import Linked, python_ltoir
 from upsweep.gpu.view import View
@@ -26,18 +28,25 @@ MULTIPROCESSORS = 3
 
 def ptx(kernel: str, spec: str, python: Sequence[Linked], arch: int) -> bytes:
     """A kernel as PTX instead of machine code, with these Python functions in it."""
-    parts = [compile._compile(compile.text(kernel, spec), arch, linked=True)]
-    parts += [python_ltoir(each, arch) for each in python]
+    for each in python:
+        unchanged(each.function)
+    return _ptx(compile.text(kernel, spec), tuple(python), arch)
+
+
+@cache
+def _ptx(text: str, python: tuple[Linked, ...], arch: int) -> bytes:
+    """A kernel is made once for all tests that load it, each of which has forgotten the launches before."""
+    parts = [compile._compile(text, arch, linked=True), *[python_ltoir(each, arch) for each in python]]
     linker = nvjitlink.create(
         2 + len(compile._LINK_FLAGS), [f"-arch=sm_{arch}", "-ptx", *compile._LINK_FLAGS]
     )
     for part in parts:
         nvjitlink.add_data(linker, nvjitlink.InputType.LTOIR, part, len(part), "upsweep")
     nvjitlink.complete(linker)
-    text = bytearray(nvjitlink.get_linked_ptx_size(linker))
-    nvjitlink.get_linked_ptx(linker, text)
+    written = bytearray(nvjitlink.get_linked_ptx_size(linker))
+    nvjitlink.get_linked_ptx(linker, written)
     nvjitlink.destroy(linker)
-    return bytes(text)
+    return bytes(written)
 
 
 _recent: deque[np.ndarray] = deque(maxlen=64)

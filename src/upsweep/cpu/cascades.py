@@ -15,7 +15,7 @@ from upsweep.cpu.jitted import jitted
 from upsweep.cpu.memory import Items, inner
 from upsweep.cpu.objects import address_of
 from upsweep.cpu.sections import STEPS, section
-from upsweep.cpu.shifts import behind, shifted
+from upsweep.cpu.shifts import behind, shifted, taken
 from upsweep.cpu.transpose import turn_in, turn_out
 
 LEVELS = 64
@@ -68,7 +68,7 @@ def filtered(
     sections: Sequence[Any], packed: Sequence[bytes], x: np.ndarray, before: np.ndarray, order: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """A row that goes on from a state: see `upsweep.moves.Loops.filtered`."""
-    x, before = np.ascontiguousarray(x), np.ascontiguousarray(before)
+    x, before = taken(x), taken(before)
     y, state = np.empty(x.shape), np.empty(before.shape)
     b, a = map(np.frombuffer, packed)
     _filtered(b, a, x, before, _table_of(sections), order == "sequential", y, state)
@@ -106,7 +106,8 @@ def _table(sections: bytes) -> tuple[np.ndarray, ...]:
     """For each section: whether its pole is one of a pair, the multipliers of its finish, and the powers of its pole. Sections
     are told by their bits: numbers that are equal may differ in the sign of a zero."""
     given = np.frombuffer(sections).reshape(-1, 5)
-    pairs, numbers = given[:, 1] != 0, np.ascontiguousarray(given[:, 2:])
+    # The numbers of one section are contiguous as they are, and could only be read: numba would compile all for these once more.
+    pairs, numbers = given[:, 1] != 0, given[:, 2:].copy()
     powers: Any = np.tile(given[:, :2].copy().view(np.complex128).T, (LEVELS, 1))
     real = powers.real.copy()
     with np.errstate(all="ignore"):

@@ -35,7 +35,9 @@ class Unit(NamedTuple):
     op: Any = None
     """The operator, whose function may be one that cannot be compiled."""
     accumulators: tuple[np.dtype, ...] = ()
-    """The types of the operator's hole, where there is one."""
+    """The types that the operator computes with, where there is a hole for one."""
+    items: tuple[np.dtype, ...] = ()
+    """The types as which operands come to the hole: those, or others of the same sizes."""
     door: bool = False
     """Whether it is called by threads that may compute with floats in a mode of their own."""
     beforehand: bool = False
@@ -53,6 +55,7 @@ class Unit(NamedTuple):
         return (
             self.frame,
             (known[0].name, known[1].functor) if known else self.accumulators and self.op.key[0],
+            tuple(d.name for d in self.accumulators),
         )
 
 

@@ -55,7 +55,7 @@ def compiled(unit: Unit, name: str, target: Target) -> Code:
     if not unit.accumulators:
         return _machine_code(_frame(unit, target), None, unit, name, target)
     # The operator comes first, as an operator may be one that cannot be compiled.
-    filling = _operator(unit.op, unit.accumulators)
+    filling = _operator(unit.op, unit.accumulators, unit.items)
     file = f"{digest((unit.frame, target.name), here=True)}.bc"
     return _machine_code(kept(file, lambda: Code(_frame(unit, target))).code, filling, unit, name, target)
 
@@ -69,10 +69,10 @@ def _frame(unit: Unit, target: Target) -> bytes:
 
 
 @lru_cache(256)
-def _operator(op: Operator, accumulators: tuple[np.dtype, ...]) -> bytes:
-    """LLVM's code of an operator for a hole of these types."""
-    ty = operand(accumulators)
-    return _written(lambda: filling(op.fn, accumulators), (ty, ty), ty, HOLE, op).as_bitcode()
+def _operator(op: Operator, accumulators: tuple[np.dtype, ...], items: tuple[np.dtype, ...]) -> bytes:
+    """LLVM's code of an operator for a hole of these items."""
+    ty = operand(items)
+    return _written(lambda: filling(op.fn, accumulators, items), (ty, ty), ty, HOLE, op).as_bitcode()
 
 
 def _machine_code(frame: bytes, filling: bytes | None, unit: Unit, name: str, target: Target) -> Code:

@@ -47,11 +47,30 @@ def hole(accumulators: Sequence[np.dtype]) -> Any:
     return call
 
 
-def filling(fn: Callable, accumulators: Sequence[np.dtype]) -> Callable[..., Any]:
-    """A user's function as one for a hole of these types, to which its results are rounded."""
+def filling(fn: Callable, accumulators: Sequence[np.dtype], items: Sequence[np.dtype]) -> Callable[..., Any]:
+    """A user's function as one for a hole of these items, whose bits are numbers of the accumulators, to which its results are
+    rounded.
+    """
     user, cast = adopted(fn), Items(accumulators, accumulators, len(accumulators) == 1).cast
+    read, kept = _same_bits(items, accumulators), _same_bits(accumulators, items)
 
     def filled(a, b):
-        return cast(user(a, b))
+        return kept(cast(user(read(a), read(b))))
 
     return filled
+
+
+def _same_bits(have: Sequence[np.dtype], want: Sequence[np.dtype]) -> Any:
+    """A function from operands of these dtypes to those of others, which have the same sizes."""
+    made, several, numbers = operand(want), len(want) > 1, [from_dtype(d) for d in want]
+
+    @intrinsic
+    def same_bits(typing, value):
+        def code(context, builder, signature, arguments):
+            parts = cgutils.unpack_tuple(builder, arguments[0]) if several else arguments
+            cast = [builder.bitcast(part, context.get_value_type(ty)) for part, ty in zip(parts, numbers)]
+            return context.make_tuple(builder, made, cast) if several else cast[0]
+
+        return made(operand(have)), code
+
+    return same_bits

@@ -17,11 +17,18 @@ BLOCK = 2048
 _njit = jitted()
 
 
+def taken(x: Any) -> np.ndarray:
+    """An array to read: items side by side, and read-only. numba compiles a function anew for an array that can be written to."""
+    adjacent = np.ascontiguousarray(x).view()
+    adjacent.flags.writeable = False
+    return adjacent
+
+
 def feed_forward(b: Sequence[float], x: np.ndarray) -> np.ndarray:
     """`b[0] x[t] + b[1] x[t-1] + ...` along the last axis of float64, the first product first."""
     columns = x.ndim == 2 and x.T.flags.c_contiguous
-    source = x.T if columns else np.ascontiguousarray(x)
-    y, numbers = np.empty_like(source), np.array(b)
+    source = taken(x.T if columns else x)
+    y, numbers = np.empty_like(source), taken(b)
     # The item before one lies as far away as there are columns.
     step = len(x) if columns else 1
     row, flat, out = step * x.shape[-1], source.reshape(-1), y.reshape(-1)
@@ -36,9 +43,8 @@ def last_state(
     state, order = np.empty(before.shape), before.shape[-1]
     # The items that count, and rows in one dimension.
     last, rows = max(0, x.shape[-1] - order), math.prod(before.shape[:-1])
-    given: tuple[Any, ...] = x[..., last:], y[..., last:], before, state
-    flat = [np.ascontiguousarray(v).reshape(rows, v.shape[-1]) for v in given]
-    behind(np.array(b), np.array(a), *flat)
+    given: tuple[Any, ...] = taken(x[..., last:]), np.ascontiguousarray(y[..., last:]), taken(before), state
+    behind(taken(b), taken(a), *(v.reshape(rows, v.shape[-1]) for v in given))
     return state
 
 

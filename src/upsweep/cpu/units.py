@@ -12,7 +12,7 @@ import numpy as np
 from upsweep import operators
 from upsweep.cpu.code import Unit
 from upsweep.cpu.words import Form
-from upsweep.dtypes import bits_of
+from upsweep.dtypes import as_bits, bits_of
 from upsweep.function import unchanged
 from upsweep.operator import identity_of
 from upsweep.operators import BUILTIN, Row
@@ -66,7 +66,7 @@ def bring(stored: np.dtype, computed: np.dtype) -> Unit:
 @cache
 def hand(computed: np.dtype, stored: np.dtype) -> Unit:
     """Hand lines of items from scratch memory to an array."""
-    stored, computed = _moved(stored, computed)
+    computed, stored = _moved(computed, stored)
     make = _later("lines", "hand", computed, stored)
     return Unit(("hand", computed.name, stored.name), 7, make, f"moves of {stored}")
 
@@ -88,11 +88,14 @@ def _later(module: str, name: str, *given: Any) -> Callable[[], Any]:
     return lambda: getattr(import_module(f"upsweep.cpu.{module}"), name)(*given)
 
 
-def _moved(stored: np.dtype, computed: np.dtype) -> tuple[np.dtype, np.dtype]:
-    """Items that stay as they are move as bits of their size."""
-    if stored != computed:
-        return stored, computed
-    return bits_of(stored.itemsize), bits_of(stored.itemsize)
+def _moved(source: np.dtype, target: np.dtype) -> tuple[np.dtype, np.dtype]:
+    """Items that stay as they are move as bits of their size. Integers have signs only where they become wider."""
+    if source == target:
+        return bits_of(source.itemsize), bits_of(source.itemsize)
+    if source.kind in "iu" and target.kind in "iu":
+        target = bits_of(target.itemsize)
+        source = source if source.itemsize < target.itemsize else bits_of(source.itemsize)
+    return source, target
 
 
 def sweep(plan: Plan, lanes: int, turned: bool, backward: bool) -> Unit:
@@ -119,29 +122,32 @@ def _of_operator(plan: Plan, name: str, arguments: int, maker: tuple[str, str], 
     """Code of the operator, which the function `maker` of a module makes."""
     # Only segments start from `initial` within a row.
     starts = plan.segmented and plan.initial
-    make = _later(*maker, plan.accumulators, plan.segmented, starts, *lanes)
-    frame = (name, _names(plan.accumulators), plan.segmented, starts, *lanes)
-    return _with_hole(plan, frame, arguments, make, beforehand=plan.segmented or name == "steps")
+    # Code that only moves items serves all dtypes of their size. Segments choose between items: of floats that takes up to 1.3 of
+    # its time where they are integers.
+    items = as_bits(plan.accumulators, "iu" if plan.segmented else "iuf")
+    make = _later(*maker, items, plan.segmented, starts, *lanes)
+    frame = (name, _names(items), plan.segmented, starts, *lanes)
+    return _with_hole(plan, frame, arguments, make, beforehand=plan.segmented or name == "steps", items=items)
 
 
 def straight(plan: Plan) -> Unit:
     """The operator's own code along rows, where every order gives the same bits, or numbers' do."""
     row, variant = _built_in(plan)
+    # To add, to multiply or to take bits is one instruction for signed and unsigned integers: these share the code.
+    items = plan.accumulators if variant.vector[0] in "<>" else as_bits(plan.accumulators, "iu")
 
     def make():
         from upsweep.cpu import in_turn, pairs, straight
 
-        if len(plan.accumulators) == 2:
-            return pairs.runner(variant, plan.accumulators)
+        if len(items) == 2:
+            return pairs.runner(variant, items)
         # "last" has no identity, and needs none: any number before an item leaves the item as it is.
-        (identity,) = identity_of(BUILTIN[row.name], plan.accumulators) or (0,)
-        way = in_turn if plan.accumulators[0].kind == "f" else straight
-        return way.runner(variant, plan.accumulators[0], identity)
+        (identity,) = identity_of(BUILTIN[row.name], items) or (0,)
+        way = in_turn if items[0].kind == "f" else straight
+        return way.runner(variant, items[0], identity)
 
-    names = _names(plan.accumulators)
-    return Unit(
-        ("straight", row.name, *names), 7, make, f"{row.name} of {', '.join(map(str, names))}", plan.op
-    )
+    title = f"{row.name} of {', '.join(map(str, _names(plan.accumulators)))}"
+    return Unit(("straight", row.name, *_names(items)), 7, make, title, plan.op)
 
 
 def extremes(plan: Plan) -> Unit:
@@ -208,12 +214,14 @@ def counting(plan: Plan, initial: bool) -> Unit:
 
 
 def _with_hole(
-    plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any], door: bool = False, beforehand: bool = False
+    plan: Plan, frame: tuple[Any, ...], arguments: int, make: Callable[[], Any], door: bool = False, beforehand: bool = False,
+    items: tuple[np.dtype, ...] = (),
 ) -> Unit:  # fmt: skip
-    """A unit of code with a hole, for a plan's operator."""
+    """A unit of code with a hole for a plan's operator, which takes operands as `items`, if these are others."""
     unchanged(plan.op)
     title = f"{plan.op} of {', '.join(map(str, plan.loads))}"
-    return Unit(frame, arguments, make, title, plan.op, plan.accumulators, door, beforehand)
+    taken = items or plan.accumulators
+    return Unit(frame, arguments, make, title, plan.op, plan.accumulators, taken, door, beforehand)
 
 
 def _types(plan: Plan) -> tuple[Any, ...]:
