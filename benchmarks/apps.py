@@ -30,7 +30,7 @@ import zstandard
 from scipy import linalg, ndimage, signal
 
 import upsweep as up
-from cpu import RESULTS, processor
+from cpu import RESULTS, by_machine, processor
 from upsweep import apps
 
 N = 1 << 22
@@ -358,8 +358,7 @@ def save(rows: list[dict[str, Any]]) -> None:
         **versions,
         "rows": rows,
     }
-    name = re.sub(r"[^a-z0-9]+", "-", f"apps {machine} {cores} cores".lower()).strip("-")
-    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    (RESULTS / f"{by_machine('apps')}.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 def main(names: list[str]) -> None:

@@ -35,6 +35,11 @@ def processor() -> str:
     return found[1].strip() if found else platform.processor() or platform.machine()
 
 
+def by_machine(name: str) -> str:
+    """The name of a file of results: this, the processor and its cores."""
+    return re.sub(r"[^a-z0-9]+", "-", f"{name} {processor()} {os.cpu_count() or 1} cores".lower()).strip("-")
+
+
 def save(rows: list[bench.Row], machine: str, cores: int) -> None:
     record = {
         "machine": machine,
@@ -44,8 +49,7 @@ def save(rows: list[bench.Row], machine: str, cores: int) -> None:
         "numba": numba.__version__,
         "rows": [_rounded(asdict(row)) for row in rows],
     }
-    name = re.sub(r"[^a-z0-9]+", "-", f"cpu {machine} {cores} cores".lower()).strip("-")
-    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    (RESULTS / f"{by_machine('cpu')}.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 def _rounded(row: dict[str, Any]) -> dict[str, Any]:

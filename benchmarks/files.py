@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from cpu import RESULTS, processor
+from cpu import RESULTS, by_machine, processor
 
 ROWS, REPEATS, SECONDS = {".parquet": 20_000_000, ".csv": 7_000_000}, 5, 20
 COLUMNS = {"one column": ["price"], "all columns": ["shop", "day", "units", "price"]}
@@ -133,14 +132,13 @@ def races(folder: Path, kind: str, share: float) -> Iterator[dict[str, Any]]:
 def main(folder: Path, share: float) -> None:
     machine, cores = processor(), os.cpu_count() or 1
     versions = {name: version(name) for name in ("pandas", "polars", "pyarrow")}
-    name = re.sub(r"[^a-z0-9]+", "-", f"files {machine} {cores} cores".lower()).strip("-")
     rows: list[dict[str, Any]] = []
     record = {"machine": machine, "cores": cores, "share of the rows": share, **versions, "rows": rows}
     for kind in ROWS:
         for row in races(folder, kind, share):
             print(row, flush=True)
             rows.append(row)
-            (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+            (RESULTS / f"{by_machine('files')}.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

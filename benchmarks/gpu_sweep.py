@@ -3,115 +3,27 @@
 python benchmarks/gpu_sweep.py FOLDER [SEED [CALLS]]    the calls of a seed, worst first, as text and JSON by machine
 python benchmarks/gpu_sweep.py once PART/PARTS SEED CALLS    every PARTS-th call once, which compiles it
 
-A call is drawn by its dtype, operator, shape, axis, layout, form and segments; its arrays have 16 to 512 MB. The results are those
-of the same items laid out plainly, or the call is listed as wrong. The unit is a device copy of the bytes that must be moved.
+`draws.py` draws the calls; their arrays have 16 to 512 MB. The results are those of the same items laid out plainly, or the call
+is listed as wrong. The unit is a device copy of the bytes that must be moved.
 """
 
 from __future__ import annotations
 
 import json
-import random
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 import upsweep as up
+from draws import DTYPES, GPU, Call, drawn, laid, multiplier
 from gpu_cases import NAMES
 from gpu_table import PROCESSES, copied, timed
-
-OPERATORS = {
-    "f": ("add", "max", "min", "mul", "last", "logaddexp"), "i": ("add", "max", "min", "and", "xor"), "c": ("add", "mul"),
-    "?": ("or", "and", "xor"),
-}  # fmt: skip
-DTYPES = {
-    "f4": "f",
-    "f8": "f",
-    "bf16": "f",
-    "f2": "f",
-    "i1": "i",
-    "u1": "i",
-    "i2": "i",
-    "i4": "i",
-    "i8": "i",
-    "c8": "c",
-    "?": "?",
-}
-SLOW_ROWS = 4096
-"""Fewer rows than these are slow in order, by nature: they are drawn in tree order."""
-
-
-class Call(NamedTuple):
-    """A scan, a reduction or a recurrence, as words that say it."""
-
-    kind: str
-    op: str
-    dtype: str
-    shape: tuple[int, ...]
-    axis: int
-    lies: str
-    """"plain", "transposed" (first and last dimension), "stepped" (`x[..., ::2]`), "cut" (`x[..., 1:]`) or "broadcast"; of a
-    recurrence what its multiplier is: "full", one number a step ("steps"), a channel ("channels"), or 0-d ("one")."""
-    segments: str
-    forms: tuple[tuple[str, Any], ...]
-
-    def __str__(self) -> str:
-        forms = " ".join(f"{name}={value}" for name, value in self.forms)
-        shape = "x".join(map(str, self.shape))
-        words = (self.kind, self.op, self.dtype, shape, f"axis {self.axis}", self.lies, self.segments, forms)
-        return " ".join(filter(None, words))
-
-
-def drawn(seed: int, count: int) -> list[Call]:
-    rng = random.Random(seed)
-    return [_one(rng) for _ in range(count)]
-
-
-def _one(rng: random.Random) -> Call:
-    dtype = rng.choice(list(DTYPES))
-    kind = rng.choices(("scan", "reduce", "recurrence"), (7, 1, 2))[0]
-    if kind == "recurrence":
-        dtype = rng.choice(("f4", "f8", "bf16", "f2", "c8"))
-    shape, axis = _shape(rng, int(2 ** rng.uniform(24, 29)) // NAMES[dtype].itemsize)
-    forms: dict[str, Any] = {
-        name: True for name in ("exclusive", "reverse") if rng.random() < 0.15 and kind == "scan"
-    }
-    if rng.random() < 0.12 and kind == "scan":
-        forms["initial"] = dtype == "?" or 1
-    if rng.random() < 0.25 and prod(shape) // shape[axis] >= SLOW_ROWS:
-        forms["order"] = "sequential"
-    op, lies = "affine", rng.choice(("full", "full", "steps", "channels", "one"))
-    segments = ""
-    if kind != "recurrence":
-        op = rng.choice([o for o in OPERATORS[DTYPES[dtype]] if o != "last" or "exclusive" not in forms])
-        lies = rng.choice(("plain",) * 6 + ("transposed", "stepped", "cut", "broadcast"))
-        segments = rng.choice(("",) * 6 + ("flags", "keys", "lengths", "offsets")) if kind == "scan" else ""
-    return Call(kind, op, dtype, shape, axis, lies, segments, tuple(forms.items()))
-
-
-def _shape(rng: random.Random, items: int) -> tuple[tuple[int, ...], int]:
-    """A shape of about so many items, and the axis: one row, rows, columns, an axis between two others, or four dimensions."""
-
-    def side(most: int) -> int:
-        return int(2 ** rng.uniform(1, most))
-
-    form = rng.choice(("row", "rows", "rows", "columns", "columns", "between", "between", "four"))
-    if form == "row":
-        return (items + rng.randrange(7),), 0
-    if form in ("rows", "columns"):
-        n = side(17)
-        other = max(1, items // n)
-        return ((other, n), 1) if form == "rows" else ((other, n), 0)
-    if form == "between":
-        a, b = side(11), side(11)
-        return (a, max(2, items // (a * b)), b), 1
-    a, b, c = side(6), side(6), side(8)
-    return (a, b, max(2, items // (a * b * c)), c), rng.choice((1, 2, 3))
 
 
 def ready(call: Call) -> tuple[Callable[[], Any], Callable[[], Any], int]:
@@ -121,9 +33,9 @@ def ready(call: Call) -> tuple[Callable[[], Any], Callable[[], Any], int]:
     if call.kind == "recurrence":
         x = _items(call.dtype, call.shape)
         a = (
-            _items(call.dtype, _multiplier(call)).abs().clamp(max=0.9)
+            _items(call.dtype, multiplier(call)).abs().clamp(max=0.9)
             if call.dtype != "c8"
-            else _items("c8", _multiplier(call)) / 4
+            else _items("c8", multiplier(call)) / 4
         )
         full = a.expand(call.shape).contiguous() if a.ndim else a
         return (
@@ -149,7 +61,7 @@ def ready(call: Call) -> tuple[Callable[[], Any], Callable[[], Any], int]:
 
 
 def _items(dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
-    kind, made = DTYPES[dtype], NAMES[dtype]
+    (kind, _), made = DTYPES[dtype], NAMES[dtype]
     if kind == "?":
         return torch.rand(shape, device="cuda") < 0.5
     if kind == "i":
@@ -159,30 +71,12 @@ def _items(dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
     ).to(made)
 
 
-def _multiplier(call: Call) -> tuple[int, ...]:
-    moves = {"full": lambda d: True, "steps": lambda d: d <= call.axis, "channels": lambda d: d > call.axis}
-    if call.lies == "one":
-        return ()
-    return tuple(n if moves[call.lies](d) else 1 for d, n in enumerate(call.shape))
-
-
 def _laid(call: Call) -> tuple[torch.Tensor, int]:
     """The items, and how many bytes must be read: those between them, too, where every second one is taken."""
-    *rest, last = call.shape
-    if call.lies == "transposed":
-        x = _items(call.dtype, (last, *rest[1:], rest[0]) if rest else call.shape)
-        return x.transpose(0, -1), x.nbytes
-    if call.lies == "stepped":
-        x = _items(call.dtype, (*rest, 2 * last))
-        return x[..., ::2], x.nbytes
-    if call.lies == "cut":
-        x = _items(call.dtype, (*rest, last + 1))[..., 1:]
-        return x, x.nbytes
-    if call.lies == "broadcast" and rest:
-        x = _items(call.dtype, (1, *call.shape[1:]))
-        return x.expand(call.shape), x.nbytes
-    x = _items(call.dtype, call.shape)
-    return x, x.nbytes
+    shape, seen = laid(call)
+    whole = _items(call.dtype, shape)
+    x = seen(whole)
+    return x.expand(call.shape), (x if call.lies == "cut" else whole).nbytes
 
 
 def _segments(call: Call) -> tuple[Any, Any]:
@@ -237,7 +131,7 @@ def main(folder: Path, seed: int = 1, count: int = 200) -> None:
     for job in jobs:
         job.wait()
     rows = []
-    for call in drawn(seed, count):
+    for call in drawn(seed, count, GPU):
         rows.append(measured(call))
         torch.cuda.empty_cache()
     device = torch.cuda.get_device_name()
@@ -249,7 +143,7 @@ def main(folder: Path, seed: int = 1, count: int = 200) -> None:
 
 
 def once(part: int, parts: int, seed: int, count: int) -> None:
-    for call in drawn(seed, count)[part::parts]:
+    for call in drawn(seed, count, GPU)[part::parts]:
         try:
             run, plainly, _ = ready(call)
             run(), plainly()

@@ -400,6 +400,43 @@ def test_a_stream_remembers_its_pieces(checked):
     assert len(checked) == 1
 
 
+@pytest.mark.parametrize("form", [*FORMS, {"exclusive": True, "initial": 3}], ids=str)
+def test_groups_are_remembered(form, checked):
+    """Only their keys are looked at in every call."""
+    how = {"axis": 1, **form}
+    for k in range(3):
+        keys = np.random.default_rng(k).integers(0, 2 + k, 36)
+        x = X + np.uint64(k)
+        got = up.scan(x, HASHED, segments=up.segments.groups(keys), **how)
+        out = np.zeros((24, 37), np.uint64)
+        out[:, :36] = x
+        # One item apart.
+        y = up.scan(out[:, :36], HASHED, segments=up.segments.groups(keys), out=out[:, 1:], **how)
+        for key in range(2 + k):
+            want = the_long_way(x[:, keys == key], HASHED, **how)
+            np.testing.assert_array_equal(got[:, keys == key], want)
+            np.testing.assert_array_equal(y[:, keys == key], want)
+    assert len(checked) == 2 + sum(2 + k for k in range(3))
+    with pytest.raises(up.SegmentError):
+        up.scan(X, HASHED, segments=up.segments.groups(np.zeros(35, int)), **how)
+
+
+def test_groups_of_remembered_recurrences_and_of_results_in_one_place(checked):
+    x, keys = np.arange(24.0), np.arange(24) % 3
+    for k in range(2):
+        got = up.linear_recurrence(0.5 + k, x, segments=up.segments.groups(keys))
+        for key in range(3):
+            want = afresh(up.linear_recurrence, 0.5 + k, x[keys == key])
+            np.testing.assert_array_equal(got[keys == key], want)
+    assert len(checked) == 1 + 6
+    op = up.Operator(lambda a, b: (a[0] + b[0], a[1] * b[1]))
+    outs = np.zeros(24), np.zeros(24)
+    for _ in range(2):
+        up.scan((x, x), op, segments=up.segments.groups(keys), out=outs)
+    with pytest.raises(up.OutputError):
+        up.scan((x, x), op, segments=up.segments.groups(keys), out=(outs[0], outs[0]))
+
+
 def test_only_so_many_are_remembered(monkeypatch):
     monkeypatch.setattr(recall, "MOST", 5)
     for n in range(1, 20):

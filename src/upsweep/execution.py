@@ -59,7 +59,7 @@ def execute(
     segments: Segments | None, engine: str, threads: int | None, reducing: bool, keep: tuple[int, ...] | None,
     order: str = "tree", map: Any = None, finish: Any = None,
 ) -> tuple[Any, Ran | None]:  # fmt: skip
-    """Check, plan, run. Gives the result, and the call that ran, which is None for records and groups. `keep` names the
+    """Check, plan, run. Gives the result, and the call that ran, which is None for records. `keep` names the
     components that are wanted; None for all.
     """
     given, told = tupled(xs), checked(segments)
@@ -106,7 +106,7 @@ def execute(
     flagged = Segments("flags", segments.values) if segments is not None and ends else segments
     heads = None if flagged is None else on.heads(flagged, plan.shape, plan.axis, like)
     seen = Operands(views, [] if heads is None else [heads], [y for y in ys if y is not None], starts or [])
-    ran = None if groups or fields else Ran(name, plan, like, seen)
+    ran = None if fields else Ran(name, plan, like, seen)
     if written:
         views = [on.apart(x, written) for x in views]
         heads = None if heads is None else on.apart(heads, written)

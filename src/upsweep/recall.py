@@ -221,7 +221,7 @@ def seen_written(y: Any) -> Any:
 
 def seen_segments(segments: Any) -> Any:
     """The likeness of segments."""
-    if type(segments) is not Segments or segments.spelling == "groups":
+    if type(segments) is not Segments:
         return _UNSEEN
     # Offsets and lengths become one flag an item, whatever their dtype.
     if segments.spelling in ("offsets", "lengths"):

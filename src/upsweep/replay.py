@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,17 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
     plan, views = ran.plan, ran.views
     if not all(v.dtype.kind in "biufcVmM" and v.dtype.isnative for v in (*views.inputs, *views.outputs)):
         return None
-    heads = None if segments is None else _heads_of(ran, segments)
+    groups = segments is not None and segments.spelling == "groups"
+    if groups and kind is not np.ndarray:
+        return None
+    heads = None if segments is None else _keys_of if groups else _heads_of(ran, segments)
     objects = [
         *tupled(xs),
         *(() if segments is None else [segments.values if heads is _as_they_lie else None]),
         *([None] * len(views.outputs) if out is None else tupled(out)),
         *(() if initial is None else tupled(initial)),
     ]
-    dtypes = [*plan.loads, *[None] * (len(views.heads) + len(views.outputs)), *plan.accumulators]
+    dtypes = [*plan.loads, *[None] * ((segments is not None) + len(views.outputs)), *plan.accumulators]
     numbers: list[tuple[int, Callable[[Any], Any]]] = []
     starts = len(objects) - len(views.starts)
     for at, (x, dtype) in enumerate(zip(objects, dtypes)):
@@ -51,7 +55,7 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
             return None
     readers = [None if x is None else way.reader(x) for x in objects]
     given = [x if read is None else read(x) for x, read in zip(objects, readers)]
-    again = engines.again(ran.engine, plan, views, given)
+    again = _again_by_groups(ran, given) if groups else engines.again(ran.engine, plan, views, given)
     if again is None:
         return None
     wrote = LIKENESS[type(ran.like)].wrote
@@ -124,6 +128,35 @@ def _known_one(
         return out
 
     return known
+
+
+def _keys_of(segments: Segments, like: Any) -> Any:
+    """The keys of groups, which stand where heads would."""
+    return segments.values
+
+
+def _again_by_groups(ran: Ran, given: Sequence[Any]) -> engines.Again | None:
+    """The function that runs a plan for each group once more, on NumPy's arrays."""
+    plan, views, on = ran.plan, ran.views, engines.load(ran.engine)
+    run_groups, keys = engines.grouping(ran.engine).run_groups, len(views.inputs)
+    last = keys + 1 + len(views.outputs)
+    seen = zip([*given[:keys], *given[keys + 1 : last]], [*views.inputs, *views.outputs])
+    if any(x is not None and x.dtype != v.dtype for x, v in seen):
+        return None
+
+    def again(arrays: tuple[Any, ...]) -> bool:
+        xs = [x if x.shape == plan.shape else on.broadcast(x, plan.shape, x.dtype, x) for x in arrays[:keys]]
+        ys, starts = arrays[keys + 1 : last], arrays[last:]
+        if any(np.may_share_memory(y, other) for y, other in combinations(ys, 2)):
+            return False
+        stored = iter(ys)
+        run_groups(
+            plan, [on.apart(x, ys) for x in xs], [None if d is None else next(stored) for d in plan.stores],
+            [on.apart(s, ys) for s in starts] or None, arrays[keys],
+        )  # fmt: skip
+        return True
+
+    return again
 
 
 def _heads_of(ran: Ran, segments: Segments) -> Callable[[Any, Any], Any]:

@@ -14,10 +14,9 @@ guesses where each block ends: 3844 groups of flights 13.9 12.2 11.1 17, 16 grou
 by 2^18 14, of 3.2 million 25, one by one 22; groups at random: 20000 by 2^18 20, one by one 26, 100000 46, all at once 36, one
 by one 55, a million 178 56 50. Sorted keys 6, one by one 5.
 """
-
-
-STRIP = 16
-"""Rows that are scanned side by side in order, where neighbours in memory are rows: as many as have items in a cache line."""
+STRIP, STATES = 16, 1 << 18
+"""Rows that are scanned side by side in order, where neighbours in memory are rows: as many as have items in a cache line, and
+where they lie without a gap as many as have states in so many bytes."""
 
 
 class Word(IntEnum):
@@ -71,5 +70,6 @@ class Form(NamedTuple):
     exclusive: bool
     in_order: bool
     """Whether a group's state is its last prefix alone."""
-    abreast: bool
-    """Whether rows are scanned side by side."""
+    across: tuple[int | None, ...]
+    """For each input and output, the bytes from row to row where rows are scanned side by side and where they are known to be
+    one item or none; nothing where rows are scanned one by one."""

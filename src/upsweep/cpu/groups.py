@@ -13,10 +13,11 @@ from upsweep import cores
 from upsweep.cpu import threads
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.codes import PARALLEL_ITEMS, codes_of, members
-from upsweep.cpu.group_words import BLOCK, MOST, STRETCH, STRIP, Form
+from upsweep.cpu.group_words import BLOCK, MOST, STATES, STRETCH, STRIP, Form
 from upsweep.cpu.launch import with_map
 from upsweep.cpu.objects import address_of
 from upsweep.cpu.sets import Sets, by_row, sets_of
+from upsweep.cpu.strips import known_steps
 from upsweep.cpu.units import grouping
 from upsweep.host.arrays import numbers
 from upsweep.operator import OperatorError, identity_of
@@ -40,8 +41,12 @@ def run_groups(
     outs = [by_row(numbers(y), plan) for y in ys if y is not None]
     starts = [np.asarray(s, d) for s, d in zip(starts, plan.accumulators)]
     sets = sets_of(ins, outs, starts)
-    strip = min(STRIP, sets.rows) if in_order and sets.near else 1
-    run = _loop(plan, Form(initial is not None, plan.exclusive, in_order, strip > 1))
+    wanted = plan.threads or cores.wanted()
+    shared = plan.rows < wanted and plan.n >= PARALLEL_ITEMS
+    sharing = wanted if plan.n * plan.rows >= PARALLEL_ITEMS and not shared else 1
+    across = _across(sets, ins, outs) if in_order and sets.near and sets.rows > 1 else ()
+    strip = _strip(plan, sets, len(counts), None in across, sharing) if across else 1
+    run = _loop(plan, Form(initial is not None, plan.exclusive, in_order, across))
     codes = codes[::-1] if plan.reverse else codes
     slots = np.arange(len(counts) + 1, dtype=np.int64) if in_order else _slots(counts)
     stretch = min(max(STRETCH, BLOCK * len(counts)), MOST)
@@ -67,11 +72,24 @@ def run_groups(
         if run(at, at + 8, address_of(told)):
             raise OperatorError(f"operator {plan.op} raised an exception")
 
-    wanted = plan.threads or cores.wanted()
-    shared = plan.rows < wanted and plan.n >= PARALLEL_ITEMS
-    parts = _parts(counts, wanted if shared else 1)
-    rows = _shares(sets, strip, wanted if plan.n * plan.rows >= PARALLEL_ITEMS and not shared else 1)
+    parts, rows = _parts(counts, wanted if shared else 1), _shares(sets, strip, sharing)
     threads.each(share, [(part, some) for part in parts for some in rows], wanted)
+
+
+def _across(sets: Sets, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> tuple[int | None, ...]:
+    """The bytes from row to row of each input and output, if all are known to be one item or none."""
+    last = 2 * (len(ins) + len(outs))
+    steps = sets.steps[len(ins) : 2 * len(ins)] + sets.steps[last - len(outs) : last]
+    known = known_steps(steps, [a.dtype for a in (*ins, *outs)])
+    return (None,) * len(known) if None in known else known
+
+
+def _strip(plan: Plan, sets: Sets, groups: int, apart: bool, sharing: int) -> int:
+    """The rows that are scanned side by side: as many as have their states in a near cache, if their items lie without a gap."""
+    state = sum(d.itemsize for d in plan.accumulators) * max(1, groups)
+    most = STRIP if apart else max(STRIP, STATES // state // STRIP * STRIP)
+    fair = -(-sets.rows // max(1, sharing // sets.places.shape[1]))
+    return min(most, sets.rows, -(-fair // STRIP) * STRIP)
 
 
 def _shares(sets: Sets, strip: int, most: int) -> list[tuple[int, int, int, int]]:

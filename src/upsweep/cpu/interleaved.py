@@ -19,6 +19,7 @@ from upsweep.cpu.group_words import BLOCK, Form, Word
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, advance, gathered, inner
 from upsweep.cpu.nodes import operators
+from upsweep.cpu.walk import strides_of
 from upsweep.plan import Plan
 
 
@@ -32,13 +33,15 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
     ins, outs, sums_of = gathered(IN), gathered(OUT), gathered(len(accumulators))
     word = gathered(1)
     X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
-    start_read = P.read_strided
+    start_read, P_at = P.read_strided, P.at
     code_read, near_read, near_write = near.read_strided, near.read, near.write
     far_read, far_write = far.read, far.write
     N, CODES, STEP, COUNTS, GROUPS, GROUPS_END, SLOTS, BEGINS, ENDS, STRETCH, LIST, ZERO, *_ = map(int, Word)
     SETS, SETS_STEP, SET, SET_END, ROW, ROW_END, STRIP, ARRAYS = map(int, [*Word][ZERO + 1 :])
     SUMS, ROOMS = len(accumulators), ARRAYS + 2 * (IN + OUT) + len(accumulators)
-    INITIAL, EXCLUSIVE, IN_ORDER, ABREAST = form
+    INITIAL, EXCLUSIVE, IN_ORDER, ABREAST = *form[:3], bool(form.across)
+    across = form.across or (None,) * (IN + OUT)
+    x_across, y_across = strides_of(across[:IN]), strides_of(across[IN:])
     # In an exclusive scan a group's items lie behind the prefix before them.
     LEAD = int(EXCLUSIVE)
 
@@ -174,6 +177,17 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
             write(arrays, i, before if EXCLUSIVE else p)
 
     @inner
+    def line(fresh, xs, x_row, ys, y_row, states, starts, start_row, width, index):
+        """An item of each row, of a group that is `fresh` or has states."""
+        xa, ya, has = x_across(x_row), y_across(y_row), INITIAL or not fresh
+        for row in range(width):
+            before = start_read(starts, start_row, row) if fresh else P_read(states, row)
+            item = X_read(xs, xa, row)
+            p = onto(has, before, operand(item, index))
+            P_write(states, row, p)
+            Y_write(ys, ya, row, finished(before if EXCLUSIVE else p, item, index))
+
+    @inner
     def abreast(words, arrays, x_row, y_row, codes, step, counts, states, starts, start_row, width):
         """The same for rows side by side: an item of each, then the next of each."""
         x, x_step, y, y_step, zero = arrays
@@ -181,15 +195,12 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
         for k in range(peek(words, N)):
             i = far_read(listed, k) if peek(words, LIST) else k
             group = code_read(codes, step, i)
-            seen = far_read(counts, group)
-            xs, ys = advance(x, x_step, i), advance(y, y_step, i)
-            for row in range(width):
-                before = P_read(states, group * strip + row) if seen else start_read(starts, start_row, row)
-                item = X_read(xs, x_row, row)
-                p = onto(INITIAL or seen > 0, before, operand(item, abs(zero - i)))
-                P_write(states, group * strip + row, p)
-                Y_write(ys, y_row, row, finished(before if EXCLUSIVE else p, item, abs(zero - i)))
-            far_write(counts, group, 1)
+            xs, ys, own = advance(x, x_step, i), advance(y, y_step, i), P_at(states, group * strip)
+            if far_read(counts, group):
+                line(False, xs, x_row, ys, y_row, own, starts, start_row, width, abs(zero - i))
+            else:
+                line(True, xs, x_row, ys, y_row, own, starts, start_row, width, abs(zero - i))
+                far_write(counts, group, 1)
 
     @inner
     def strip_of(words, place, codes, step, counts, slots, begins, ends, rooms):

@@ -38,8 +38,8 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     steps = [array[inner] if inner is not None else 0 for array in strides]
     flag = [np.dtype(np.uint8)] if plan.segmented else []
     dtypes = [*plan.loads, *flag, *[d for d in plan.stores if d is not None]]
-    known = _known(steps, dtypes)
-    starts = _known(steps[len(dtypes) :], plan.accumulators)
+    known = known_steps(steps, dtypes)
+    starts = known_steps(steps[len(dtypes) :], plan.accumulators)
     # Other scans in order share one code for all steps. A number in an array's place has another step.
     beside = None not in known and inner is not None
     dense = beside and (free(plan.op, plan.accumulators) or worth_code(plan))
@@ -81,7 +81,7 @@ def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     )
 
 
-def _known(steps: Sequence[int], dtypes: Sequence[np.dtype]) -> tuple[int | None, ...]:
+def known_steps(steps: Sequence[int], dtypes: Sequence[np.dtype]) -> tuple[int | None, ...]:
     """The steps that are compiled in: those of neighbours, and of one item for all rows."""
     return tuple(step if step in (0, d.itemsize) else None for step, d in zip(steps, dtypes))
 

@@ -31,9 +31,9 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
     X_read, P_read, P_write, P_read_strided, Y_write = (
         X.read_strided, P.read, P.write, P.read_strided, Y.write_strided,
     )  # fmt: skip
-    x_across = _strides(form.across[:IN])
-    y_across = _strides(form.across[IN:])
-    start_across = _strides(form.starts)
+    x_across = strides_of(form.across[:IN])
+    y_across = strides_of(form.across[IN:])
+    start_across = strides_of(form.starts)
     INITIAL, EXCLUSIVE, REDUCE = form.initial, form.exclusive, form.reduce
     N, ROWS, STRIPS, GROUPS, STRIP, TICKET, DIMS, ARRAYS = map(int, Steps)
 
@@ -182,7 +182,7 @@ def _nothing_yet(P: Items, identity: Sequence[Any] | None, initial: bool) -> Any
 
 
 @cache
-def _strides(across: tuple[int | None, ...]) -> Any:
+def strides_of(across: tuple[int | None, ...]) -> Any:
     """The strides from row to row. Known strides are compiled in, so that loops over rows become vector code."""
     if all(stride is not None for stride in across):
 
