@@ -75,7 +75,7 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> V
     if segments.spelling == "flags":
         if values.dtype.kind not in "biu":
             raise SegmentError(f"flags must be booleans or integers, got {values.dtype}")
-        return values if values.dtype.itemsize == 1 else _cast(values, _BOOL, "flags")
+        return values if values.dtype.itemsize == 1 else converted(values, _BOOL)
     if segments.spelling == "keys":
         if len(values.shape) > 1:
             return _changes(values, axis)
@@ -118,7 +118,7 @@ def _cast(x: View, dtype: np.dtype, what: str) -> View:
     """x in another dtype, C-contiguous: the scan of rows of one item."""
     if x.dtype == dtype:
         return x
-    if dtype != _BOOL and not np.can_cast(x.dtype, dtype, "same_kind"):
+    if not np.can_cast(x.dtype, dtype, "same_kind"):
         raise DTypeError(
             f"{what} of {x.dtype} does not fit a scan that is computed in {dtype}: convert it first"
         )
