@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.dtypes import raw
 from upsweep.engine import DTypeError, on_gpu
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import scratch, view
@@ -128,9 +129,11 @@ def _cast(x: View, dtype: np.dtype, what: str) -> View:
 def converted(x: View, dtype: np.dtype) -> View:
     made = _new(x, x.shape, dtype)
     shape = (*x.shape, 1)
-    plan = _plan(ops.OR if dtype == _BOOL else ops.ADD, x.dtype, dtype, shape)
-    thin = x.over(x.ptr, shape, (*x.strides, x.dtype.itemsize), x.dtype)
-    run(plan, [thin], [made.over(made.ptr, shape, (*made.strides, dtype.itemsize), dtype)], None, None)
+    # A copy moves bits.
+    load, store = (raw(dtype), raw(dtype)) if x.dtype == dtype else (x.dtype, dtype)
+    plan = _plan(ops.OR if dtype == _BOOL else ops.ADD, load, store, shape)
+    thin = x.over(x.ptr, shape, (*x.strides, load.itemsize), load)
+    run(plan, [thin], [made.over(made.ptr, shape, (*made.strides, store.itemsize), store)], None, None)
     return made
 
 
