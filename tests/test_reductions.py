@@ -125,6 +125,16 @@ def test_nothing_reduces_to_the_identity():
         up.reduce(np.array([3, 4]), lambda a, b: a + b, segments=empty)
 
 
+@pytest.mark.parametrize("segments", [SPELT["offsets"][0], SPELT["flags"][0], up.segments.groups(GROUPS)])
+def test_a_number_takes_the_dtype_of_the_items(segments):
+    """As in a scan, where Python's numbers are parameters of a map."""
+    x, how = RNG.standard_normal(N).astype("f4"), {"map": lambda x, w: x * w, "initial": 0.3}
+    got = up.reduce((x, 0.3), segments=segments, engine="numpy", **how)
+    want = up.reduce((x, np.float32(0.3)), segments=segments, engine="numpy", **how)
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, want)
+
+
 def test_what_nothing_reduces_to_is_not_taken_for_that_of_another_call():
     """It is remembered by all that decides it."""
     x, empty = np.array([3, 4]), up.segments.lengths([0, 2, 0])

@@ -159,10 +159,12 @@ def broadcast(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:
         shapes = ", ".join([str(v.shape) for v in arrays])
         raise ShapeError(f"the arrays do not broadcast to one shape: {shapes}") from error
     views = []
+    # NumPy's arrays without dimensions are numbers; so those of every library decide as little.
+    dtypes = [v.dtype for v in arrays if v.shape] or [v.dtype for v in arrays]
     for x, v in zip(given, seen):
         if v is None:
             own = isinstance(x, (np.ndarray, np.generic))
-            number = np.asarray(x) if own else held(x, number_dtype(x, [v.dtype for v in arrays]), "a number")
+            number = np.asarray(x) if own else held(x, number_dtype(x, dtypes), "a number")
             v = on.broadcast(number, shape, number.dtype, like)
         elif v.shape != shape:
             v = on.broadcast(x, shape, v.dtype, like)

@@ -12,7 +12,7 @@ import numpy as np
 from upsweep import engine as engines
 from upsweep import recall
 from upsweep.api import Op, last_prefix
-from upsweep.arguments import OutputError, axis_of, check_order, dtypes_of
+from upsweep.arguments import OutputError, axis_of, check_order, dtypes_of, is_number, number_dtype
 from upsweep.components import tupled
 from upsweep.dtypes import accumulator
 from upsweep.function import Function, as_function
@@ -118,12 +118,15 @@ class _Each:
         self.engine = engine
         on = engines.load(engine)
         self.view, self.give = on.view, on.give
-        views = [self.view(x) for x in given]
+        views = [None if is_number(x) else self.view(x) for x in given]
+        arrays = [v for v in views if v is not None]
         labelled.check_alike(given)
         self.labels = any(map(labelled.has, given))
-        self.dtypes, self.shape = tuple([v.dtype for v in views]), _shape_of(views)
+        self.shape = _shape_of(arrays)
         self.axis = axis_of(axis, self.shape)
-        self.like = next(at for at, v in enumerate(views) if v.shape)
+        told = [v.dtype for v in arrays if v.shape]
+        self.dtypes = tuple([number_dtype(x, told) if v is None else v.dtype for x, v in zip(given, views)])
+        self.like = next(at for at, v in enumerate(views) if v is not None and v.shape)
         alone = not several and self.spelling != "groups" and initial is None
         self.ufunc = _ufunc_for(views[0], op, **how) if alone else None
         self.first = how["reverse"] or self.ufunc is not None
@@ -131,7 +134,7 @@ class _Each:
 
     def __call__(self, xs: Any, segments: Segments, initial: Any) -> Any:
         given = tupled(xs)
-        views = [self.view(x) for x in given]
+        views = [x if is_number(x) else self.view(x) for x in given]
         starts = None if self.spelling == "groups" else offsets(segments, self.shape, self.axis)
         if self.ufunc:
             ys, there = views[0], having_items(starts)
@@ -218,11 +221,9 @@ class _EachThere(_Each):
 
     def _of_nothing(self, xs: Any, initial: Any) -> Any:
         """The reduction of arrays without items."""
-        on = engines.load(self.engine)
-        none = [
-            on.give(x, on.empty(x, _sized(self.shape, self.axis, 0), d))
-            for x, d in zip(tupled(xs), self.dtypes)
-        ]
+        on, like = engines.load(self.engine), tupled(xs)[self.like]
+        shape = _sized(self.shape, self.axis, 0)
+        none = [on.give(like, on.empty(like, shape, d)) for d in self.dtypes]
         return last_prefix(
             tuple(none) if self.several else none[0],
             self.op,

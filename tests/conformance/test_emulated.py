@@ -454,6 +454,18 @@ def test_a_lost_barrier_is_found(emulated, lost, monkeypatch):
     emulated.forget()
 
 
+def test_an_address_that_is_no_multiple_of_the_size_is_found(emulated, monkeypatch):
+    """For which a GPU ends the launch."""
+    from emulator.warps import Misaligned
+    from upsweep.gpu.view import View
+
+    monkeypatch.setattr(View, "place", property(lambda view: (view.strides, 0)))
+    emulated.forget()
+    with pytest.raises(Misaligned):
+        wrong(Call("hash-u64", ((8, 256), 1), inside="offset"), emulated, 1)
+    emulated.forget()
+
+
 SLOPES = {
     "rows": ("logaddexp", "bfloat16", (5, 300), 1, "tree"),
     "columns": ("max", "float32", (260, 35), 0, "tree"),

@@ -40,6 +40,21 @@ def test_bytes_within_segments(emulated, how):
     assert "upsweep_rows" in emulated.gpu.loaded
 
 
+IN_ORDER = [
+    Call("add-float32", ((40, 256), 1), segments="ends", order="sequential", reverse=True),
+    Call("add-float32", ((33, 90), 1), segments="ends", order="sequential", reverse=True, inside="padded"),
+    # A stage of fewer heads than are copied at once.
+    Call("affine-complex128-complex128", ((40, 64), 1), segments="ends", order="sequential", reverse=True),
+]
+
+
+@pytest.mark.parametrize("call", IN_ORDER, ids=lambda call: call.subject)
+def test_heads_of_rows_that_are_walked_backwards(emulated, call):
+    """Ends of each item: they are copied 16 at once, from the one that lies first in memory."""
+    assert wrong(call, emulated, 1) is None
+    assert "upsweep_walk" in emulated.gpu.loaded
+
+
 def test_bytes_within_segments_of_long_rows(emulated, monkeypatch):
     from upsweep.gpu import sweeps
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from upsweep.apps import moving
+from upsweep.dtypes import named
 from upsweep.gpu import compile, driver, flagged, kept, moves
 from upsweep.gpu.arrays import view
 
@@ -173,6 +174,15 @@ def test_arrays_like_earlier_ones_are_not_checked_again(emulated, monkeypatch, m
         for got, want in zip(made if move == "runs" else [made], wanted, strict=True):
             np.testing.assert_array_equal(emulated.host(got), want)
         assert len(checked) == 1 + (move != "where" and turn >= 3)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float16"])
+def test_narrow_floats_that_lie_apart_are_moved(emulated, name):
+    x = np.repeat(RNG.integers(0, 9, 300), 2).astype("f4").astype(named(name))
+    got, counts = moves.runs(emulated.made(emulated.value(x).held[::2]))
+    heads = np.flatnonzero(np.diff(x[::2].astype("f4"), prepend=-1))
+    assert emulated.host(got).tobytes() == x[::2][heads].tobytes()
+    np.testing.assert_array_equal(emulated.host(counts), np.diff(heads, append=300))
 
 
 @pytest.mark.parametrize("bins", [7, 5000])

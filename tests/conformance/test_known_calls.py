@@ -111,6 +111,22 @@ def test_arrays_that_are_brought_elsewhere_have_the_oracles_bits(emulated, check
     assert len(launched) == 3 * count
 
 
+def test_a_state_alone_is_brought_to_where_it_belongs(emulated, checked, monkeypatch):
+    """Of a recurrence's two components one is stored."""
+    from upsweep.gpu.shapes import bringing
+
+    monkeypatch.setattr(bringing, "LEAST", 0)
+    rng = np.random.default_rng(5)
+    for _ in range(3):
+        a, b = rng.uniform(-1, 1, (2, 300, 14)).astype("f4")
+        out = emulated.put(np.zeros(16 * a.size, np.uint8)).view("f4").reshape(300, 56)[:, ::4]
+        up.linear_recurrence(emulated.value(a), emulated.value(b), axis=0, out=emulated.made(out))
+        assert np.array_equal(out, up.linear_recurrence(a, b, axis=0))
+    assert "upsweep_bring" in emulated.gpu.loaded
+    # One of the device, and one of this machine.
+    assert len(checked) == 2
+
+
 def test_an_array_given_twice_may_be_two_in_the_next_call(emulated, divided, checked):
     x, y = np.random.default_rng(5).normal(size=(2, 9003)).astype(np.float32)
     for given in ((x, x), (x, y), (y, x)):

@@ -54,6 +54,18 @@ def test_an_empty_segment_has_the_reduction_of_nothing(there):
     )
 
 
+@pytest.mark.parametrize("number", [0.3, 2, np.float32(0.3), np.array(0.3)], ids=lambda x: type(x).__name__)
+def test_a_number_is_a_parameter_of_the_map(there, number):
+    x = np.random.default_rng(1).standard_normal(50).astype("f4")
+    how = {"map": lambda x, w: x * w, "finish": lambda p: (p * 0.7, p)}
+    for segments in (up.segments.lengths([20, 0, 30]), up.segments.groups(np.arange(50) % 3)):
+        got = up.reduce((there.value(x), number), segments=segments, **how)
+        want = up.reduce((x, number), segments=segments, engine="numpy", **how)
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(there.host(a), b)
+            assert a.dtype == b.dtype
+
+
 def test_segments_that_do_not_fit_are_refused(there):
     x = there.value(np.ones((4, 3), "f4"))
     with pytest.raises(up.SegmentError, match="pass 1-D segments"):

@@ -154,8 +154,15 @@ class Foreign:
 class Array(Foreign):
     """The same of a library that upsweep knows: a call like an earlier one goes a shorter way."""
 
-    def __getitem__(self, at: slice) -> Array:
+    def __getitem__(self, at: Any) -> Array:
         return Array(self.held[at])
+
+    def reshape(self, shape: tuple[int, ...]) -> Array:
+        return Array(self.held.reshape(shape))
+
+    def get(self) -> np.ndarray:
+        """A copy in this machine's memory, as CuPy names it."""
+        return self.held.copy()
 
 
 def _view(x: Array) -> View:

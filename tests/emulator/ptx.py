@@ -37,6 +37,8 @@ class Word(IntEnum):
     """Where the shared memory of each block of its cluster lies."""
     ARRIVALS = 14
     """How often it has arrived at the barrier of its cluster."""
+    ASTRAY = 15
+    """Not 0 where it read or wrote at an address that is no multiple of the size, for which a GPU ends the launch."""
     END = 16
 
 
@@ -162,8 +164,8 @@ class _Translation:
     def note(self, which: Word, value: str) -> None:
         self.w.say(f"store i64 {value}, ptr {self.place(which)}")
 
-    def address(self, text: str, space: str) -> str:
-        """A pointer of `[register + bytes]`."""
+    def address(self, text: str, space: str, size: int = 1) -> str:
+        """A pointer of `[register + bytes]`, to so many bytes."""
         told = re.fullmatch(r"\[\s*([^\s+\]]+)\s*(?:\+\s*(-?\w+))?\s*\]", text)
         if told is None:
             raise Unknown(f"address {text}")
@@ -171,6 +173,7 @@ class _Translation:
         at = self.get(told[1], 64 if space in ("", "global") else 32)
         if space == "shared::cluster":
             within = self.w.let(f"and i32 {self.w.let(f'add i32 {at}, {offset}')}, {(1 << _WINDOW) - 1}")
+            self.aligned(within, 32, size)
             windows = self.w.let(f"inttoptr i64 {self.word(Word.WINDOWS)} to ptr")
             block = self.w.let(f"lshr i32 {at}, {_WINDOW}")
             window = self.w.let(
@@ -179,14 +182,22 @@ class _Translation:
             return self.w.let(f"getelementptr i8, ptr {window}, i32 {within}")
         if space == "shared":
             at = self.w.sized(self.w.let(f"add i32 {at}, {offset}"), 32, 64)
+            self.aligned(at, 64, size)
             return self.w.let(f"getelementptr i8, ptr %shared, i64 {at}")
         at = self.w.let(f"add i64 {at}, {offset}")
+        self.aligned(at, 64, size)
         if space == "global":
             known = self.w.let(f"icmp ult i64 {at}, {IN_SHARED}")
             at = self.w.choose(known, "i64", at, self.w.let("ptrtoint ptr @nowhere to i64"))
         else:
             at = self.w.let(f"and i64 {at}, {~IN_SHARED}")
         return self.w.let(f"inttoptr i64 {at} to ptr")
+
+    def aligned(self, at: str, bits: int, size: int) -> None:
+        """Note where an address is no multiple of a size."""
+        if size > 1:
+            astray = self.w.sized(self.w.let(f"and i{bits} {at}, {size - 1}"), bits, 64)
+            self.note(Word.ASTRAY, self.w.let(f"or i64 {self.word(Word.ASTRAY)}, {astray}"))
 
     # --- control --------------------------------------------------------------------------------------------------------
 
@@ -383,16 +394,18 @@ class _Translation:
         self.put(ops[0], total, BITS[kind])
 
     def _ld(self, mods: list[str], ops: list[str]) -> None:
-        at, bits = self.address(ops[1], _space(mods)), BITS[mods[-1]]
-        for k, part in enumerate(_inside(ops[0])):
+        parts, bits = _inside(ops[0]), BITS[mods[-1]]
+        at = self.address(ops[1], _space(mods), len(parts) * bits // 8)
+        for k, part in enumerate(parts):
             place = self.w.let(f"getelementptr i8, ptr {at}, i64 {k * bits // 8}")
             self.put(part, self.w.let(f"load i{bits}, ptr {place}, align 1"), bits, mods[-1][0] == "s")
 
     _ldu = _ld
 
     def _st(self, mods: list[str], ops: list[str]) -> None:
-        at, bits = self.address(ops[0], _space(mods)), BITS[mods[-1]]
+        bits = BITS[mods[-1]]
         values = [self.get(part, bits) for part in _inside(ops[1])]
+        at = self.address(ops[0], _space(mods), len(values) * bits // 8)
         for k, value in enumerate(values):
             place = self.w.let(f"getelementptr i8, ptr {at}, i64 {k * bits // 8}")
             self.w.say(f"store i{bits} {value}, ptr {place}, align 1")
@@ -421,7 +434,7 @@ class _Translation:
 
     def _red(self, mods: list[str], ops: list[str], result: str = "_") -> None:
         kind = mods[-1]
-        bits, at = BITS[kind], self.address(ops[0], _space(mods))
+        bits, at = BITS[kind], self.address(ops[0], _space(mods), BITS[kind] // 8)
         values = [self.get(x, bits) for x in ops[1:]]
         if "cas" in mods:
             old = self.w.let(f"load i{bits}, ptr {at}, align 1")
@@ -441,7 +454,8 @@ class _Translation:
             return
         if mods[0] != "async" or mods[1] not in ("ca", "cg"):
             raise Unknown("cp." + ".".join(mods))
-        to, source, size = self.address(ops[0], "shared"), self.address(ops[1], "global"), constant(ops[2])
+        size = constant(ops[2])
+        to, source = self.address(ops[0], "shared", size), self.address(ops[1], "global", size)
         if len(ops) > 3:
             self.w.say(f"call void @llvm.memset.p0.i64(ptr {to}, i8 0, i64 {size}, i1 false)")
             length = self.get(ops[3], 64)

@@ -35,6 +35,10 @@ class Stuck(Exception):
     """No thread can go on."""
 
 
+class Misaligned(Exception):
+    """A thread read or wrote at an address that is no multiple of the size."""
+
+
 class Block:
     """The threads of a block, their registers and the shared memory. The block begins late; then the memory is noise."""
 
@@ -138,7 +142,10 @@ class Cluster:
             block.words[:, Word.WINDOWS] = self.windows.ctypes.data
 
     def ended(self) -> bool:
-        return all(block.ended() for block in self.blocks)
+        ended = all(block.ended() for block in self.blocks)
+        if ended and any(block.words[:, Word.ASTRAY].any() for block in self.blocks):
+            raise Misaligned("a GPU would end the launch: misaligned address")
+        return ended
 
     def meet(self) -> None:
         """Threads that wait go on when all have arrived as often as they have; those that ended are not waited for."""

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import plain
+import pytest
 from draw import Kernel, accumulated, ends_of, heads_of, highest, kernel, lowest, numbers, shape_of, spelt
-from places import Place, layout, libraries
+from places import Emulated, Place, layout, libraries
 
 import upsweep as up
 from upsweep.engine import ENGINES
@@ -34,11 +35,15 @@ class Difference(AssertionError):
 class Run:
     """All cases of a seed: case k is the same, whenever it runs and whatever ran before it."""
 
-    def __init__(self, seed: int, engine: str = "cpu") -> None:
-        self.seed, self.engine, self.libraries = seed, engine, libraries(engine)
+    def __init__(self, seed: int, engine: str = "cpu", device: Any = None) -> None:
+        """`device` is the emulator, where it stands for the GPU of engine "cuda"."""
+        self.seed, self.engine, self.device = seed, engine, device
+        self.libraries = libraries(engine) if device is None else [Emulated(device)]
 
     def kernel(self, index: int) -> Kernel:
         drawn = kernel(np.random.default_rng([self.seed, 1, index]), self.known, self.engine)
+        if self.device is not None:
+            drawn = drawn._replace(chunk=min(drawn.chunk, 4096))
         # Streams and recurrences run where "auto" says.
         return drawn if self.engine in ("cpu", "cuda") else drawn._replace(streams=False, recurrence=False)
 
@@ -47,20 +52,26 @@ class Run:
 
     def case(self, number: int) -> Case:
         rng = np.random.default_rng([self.seed, 0, number])
-        return Case(
-            rng, self.kernel(int(rng.integers(min(POOL, 2 + number // EACH)))), self.libraries, self.engine
-        )
+        index = int(rng.integers(min(POOL, 2 + number // EACH)))
+        # The emulator takes as long for a known kernel in another layout as for a new one.
+        kernel = self.kernel(index if self.device is None else number)
+        return Case(rng, kernel, self.libraries, self.engine)
 
     def check(self, number: int) -> None:
         """Raises a Difference that names the command which shows it again."""
         case = None
+        emulated = self.device is not None
         try:
             case = self.case(number)
-            with small_chunks(self.engine, case.kernel.chunk), np.errstate(all="ignore"):
-                for _ in range(draws(self.engine)):
+            small = (
+                small_tiles(self.device, number) if emulated else small_chunks(self.engine, case.kernel.chunk)
+            )
+            with small, np.errstate(all="ignore"):
+                for _ in range(2 if emulated else draws(self.engine)):
                     case.check()
         except Exception as wrong:
-            again = f"python tests/fuzz --engine {self.engine} --seed {self.seed} --case {number}"
+            name = "emulated" if emulated else self.engine
+            again = f"python tests/fuzz --engine {name} --seed {self.seed} --case {number}"
             raise Difference(f"{type(wrong).__name__}: {wrong}\n{case}\nagain: {again}") from wrong
 
 
@@ -83,6 +94,36 @@ def small_chunks(engine: str, chunk: int) -> Iterator[None]:
         yield
     finally:
         tuning.ROWS, tuning.PARALLEL_BYTES, tuning.FAR_BYTES = kept
+
+
+SMALL_TILES = {
+    "shapes.rows": {"FEW_BYTES": 0},
+    "shapes.tiles": {"SMALL": 0},
+    "shapes.bringing": {"LEAST": 0, "PART": 1 << 12},
+    "shapes.reductions": {"BLOCK": (1 << 12, 4)},
+    "shapes.crosswise": {
+        "WALKED": {1: (64, 0), 2: (64, 0), 4: (32, 0), 8: (32, 0), 16: (16, 0)}, "WALKED_WIDE": {4: (64, 0)}, "REDUCED": (8, 0),
+    },
+    "shapes.walks": {"ROOM": 0, "MULTIPROCESSORS": 1, "VECTOR_ROWS": 64, "SINGLE_ROWS": 128},
+    "batches": {"BATCHED_ROWS": 16},
+    "steps": {"WALKED": 32},
+    "columns": {"_fill": lambda made: True, "FLAT_LEAST": 0},
+}  # fmt: skip
+"""By module of the CUDA engine: sizes from which on a scan takes another way, so small that inputs of the fuzzer reach them."""
+
+
+@contextmanager
+def small_tiles(device: Any, number: int) -> Iterator[None]:
+    """The emulator takes the ways of small scans in every third case, of large ones in the others."""
+    from upsweep.gpu import reduction
+
+    device.forget()
+    reduction._parts.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        for module, sizes in SMALL_TILES.items() if number % 3 else ():
+            for name, size in sizes.items():
+                patch.setattr(f"upsweep.gpu.{module}.{name}", size)
+        yield
 
 
 class Case:

@@ -145,6 +145,31 @@ class CuPy:
         return self.cupy.asnumpy(array)
 
 
+class Emulated:
+    """Memory of this machine that stands for a GPU's, as long as the emulator stands for the GPU: any layout."""
+
+    tame = False
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+
+    def takes(self, dtype: np.dtype) -> bool:
+        return dtype.isnative and self.device.knows(dtype)
+
+    def send(self, buffer: np.ndarray) -> Any:
+        return self.device.put(buffer)
+
+    def array(self, memory: Any, place: Place) -> Any:
+        return self.device.made(place.of(memory))
+
+    def fetch(self, memory: Any) -> np.ndarray:
+        return memory
+
+    def values(self, array: Any) -> np.ndarray:
+        assert isinstance(array, self.device.made), type(array)
+        return self.device.host(array)
+
+
 LIBRARIES = {
     "host": {"numpy": NumPy, "torch": Torch},
     "cuda": {"torch": lambda: Torch("cuda"), "cupy": CuPy},

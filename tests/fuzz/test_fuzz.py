@@ -10,6 +10,7 @@ import pytest
 from case import Difference, Run
 
 import upsweep as up
+from conformance.conftest import emulated  # noqa: F401  # a fixture
 
 SEED = 20780
 CASES = {"cpu": 240, "numpy": 2000, "cuda": 240}
@@ -24,6 +25,25 @@ def test_no_difference(engine, request):
         pytest.skip("no library whose arrays this engine scans is here")
     for number in range(CASES[engine]):
         run.check(number)
+
+
+@pytest.mark.parametrize("cases", [range(12), pytest.param(range(12, 120), marks=pytest.mark.slow)], ids=len)
+def test_no_difference_in_the_emulator(emulated, cases):  # noqa: F811
+    """The CUDA engine's own kernels, on a machine without a GPU."""
+    run = Run(SEED, "cuda", emulated)
+    for number in cases:
+        run.check(number)
+
+
+def test_it_bites_in_the_emulator(emulated, monkeypatch):  # noqa: F811
+    """A launch whose first input begins elsewhere is found."""
+    from upsweep.gpu import launch
+
+    whole = launch._offsets
+    monkeypatch.setattr(launch, "_offsets", lambda *given: (whole(*given)[0] + 16, *whole(*given)[1:]))
+    run = Run(SEED, "cuda", emulated)
+    with pytest.raises(Difference, match=f"python tests/fuzz --engine emulated --seed {SEED} --case"):
+        list(map(run.check, range(12)))
 
 
 def in_order(op, items):

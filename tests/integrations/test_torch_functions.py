@@ -212,3 +212,15 @@ def test_a_reduction_that_nothing_follows_makes_no_prefixes(device, monkeypatch)
         got = ut.reduce(x, axis=1, **how)
         assert got.dtype == want.dtype
         assert torch.equal(got, want)
+
+
+def test_a_tensor_without_dimensions_decides_no_more_than_a_number():
+    """NumPy's array without dimensions is a number, and so the bits are the same."""
+    x = np.arange(6, dtype=np.float32)
+
+    def weighted(given, y, z):
+        return up.scan((given, y, z), map=lambda x, y, z: x * y + z)
+
+    want = weighted(x, 0.3, np.array(0.7))
+    got = weighted(torch.asarray(x), 0.3, torch.tensor(0.7, dtype=torch.float64))
+    np.testing.assert_array_equal(got.cpu().numpy(), want)

@@ -140,6 +140,8 @@ def _launches(plan: Plan, views: Operands, phases: Sequence[int]) -> tuple[list[
     inputs, first = len(views.inputs), len(views.inputs) + len(views.heads)
     last, room = first + len(views.outputs), 0
     heads, starts = moved[inputs] if views.heads else None, moved[last:] or None
+    stored = iter(moved[first:last])
+    ys = [None if d is None else next(stored) for d in plan.stores]
     like = views.outputs[0]
 
     def part(nbytes: int) -> View:
@@ -148,7 +150,7 @@ def _launches(plan: Plan, views: Operands, phases: Sequence[int]) -> tuple[list[
         return like.over(len(seen) * _FAR + at, (nbytes,), (1,), np.dtype(np.uint8))
 
     made = []
-    for step in steps(Step(plan, moved[:inputs], moved[first:last], starts, heads), part):
+    for step in steps(Step(plan, moved[:inputs], ys, starts, heads), part):
         written = [y for y in step.ys if y is not None]
         launch = launch_of(step.plan, step.xs, written, step.initial or (), step.heads)
         arrays = [*step.xs, *written, step.heads, *(step.initial or [None] * len(step.plan.accumulators))]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from upsweep.dtypes import raw
 from upsweep.engine import DTypeError, on_gpu
 from upsweep.gpu import driver
 from upsweep.gpu.arrays import scratch, view
@@ -75,7 +76,7 @@ def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> V
     if segments.spelling == "flags":
         if values.dtype.kind not in "biu":
             raise SegmentError(f"flags must be booleans or integers, got {values.dtype}")
-        return values if values.dtype.itemsize == 1 else _cast(values, _BOOL, "flags")
+        return values if values.dtype.itemsize == 1 else converted(values, _BOOL)
     if segments.spelling == "keys":
         if len(values.shape) > 1:
             return _changes(values, axis)
@@ -118,7 +119,7 @@ def _cast(x: View, dtype: np.dtype, what: str) -> View:
     """x in another dtype, C-contiguous: the scan of rows of one item."""
     if x.dtype == dtype:
         return x
-    if dtype != _BOOL and not np.can_cast(x.dtype, dtype, "same_kind"):
+    if not np.can_cast(x.dtype, dtype, "same_kind"):
         raise DTypeError(
             f"{what} of {x.dtype} does not fit a scan that is computed in {dtype}: convert it first"
         )
@@ -128,9 +129,11 @@ def _cast(x: View, dtype: np.dtype, what: str) -> View:
 def converted(x: View, dtype: np.dtype) -> View:
     made = _new(x, x.shape, dtype)
     shape = (*x.shape, 1)
-    plan = _plan(ops.OR if dtype == _BOOL else ops.ADD, x.dtype, dtype, shape)
-    thin = x.over(x.ptr, shape, (*x.strides, x.dtype.itemsize), x.dtype)
-    run(plan, [thin], [made.over(made.ptr, shape, (*made.strides, dtype.itemsize), dtype)], None, None)
+    # A copy moves bits.
+    load, store = (raw(dtype), raw(dtype)) if x.dtype == dtype else (x.dtype, dtype)
+    plan = _plan(ops.OR if dtype == _BOOL else ops.ADD, load, store, shape)
+    thin = x.over(x.ptr, shape, (*x.strides, load.itemsize), load)
+    run(plan, [thin], [made.over(made.ptr, shape, (*made.strides, store.itemsize), store)], None, None)
     return made
 
 

@@ -139,7 +139,7 @@ class Walk(Choice):
             apart = not self.across and plan.reverse != plan.ends
             said |= {
                 "HEADS_ALONE": int(alone),
-                "HEADS_FLIP": int(self.walking.stretch and heads.along < 0),
+                "HEADS_FLIP": int(not apart and self._flips(heads)),
                 "HEADS_GRAIN": 1 if apart else self._grain(heads, alone),
             }
             end += self._room(heads.size, alone)
@@ -204,7 +204,7 @@ class Walk(Choice):
     def _flips(self, x: Lane) -> bool:
         if self.walking.stretch:
             return x.along < 0
-        return not self.across and x.along == -x.size and mode(x, 16) == "ALIGNED"
+        return not self.across and x.along == -x.size and self._grain(x, False) == 16
 
     def _grain(self, x: Lane, alone: bool) -> int:
         """Bytes that are copied at once, of rows that lie apart."""
