@@ -53,7 +53,9 @@ def test_second_derivatives_of_log_sums_of_equal_items():
     check(lambda x: ut.scan(x, "logaddexp"), (torch.full((3,), 0.3, dtype=torch.float64).requires_grad_(),))
     x = torch.tensor([-torch.inf, -torch.inf, 0.5, 0.5], dtype=torch.float64)
     hessian = torch.func.hessian(lambda x: ut.scan(x, "logaddexp")[-1])(x)
-    torch.testing.assert_close(hessian[2:, 2:], torch.tensor([[0.25, -0.25], [-0.25, 0.25]], dtype=torch.float64))
+    torch.testing.assert_close(
+        hessian[2:, 2:], torch.tensor([[0.25, -0.25], [-0.25, 0.25]], dtype=torch.float64)
+    )
     assert not hessian[:2].any()
 
 
