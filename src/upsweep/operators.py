@@ -111,8 +111,9 @@ def _choice(xp: Any, later: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _of_logaddexp(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    # The gap of two equal infinities is 0, where their difference is NaN.
-    gap = xp.where(a == b, xp.zeros_like(a), a - b)
+    # The gap of two equal infinities is 0, where their difference is NaN. That of equal numbers keeps its own derivatives.
+    gap = a - b
+    gap = xp.where((a == b) & (gap != gap), xp.zeros_like(a), gap)
     return xp.sigmoid(gap), xp.sigmoid(-gap)
 
 

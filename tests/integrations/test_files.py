@@ -94,6 +94,17 @@ def test_every_shape_and_axis_is_cut_so_that_it_fits(tmp_path, small_chunks, sha
         np.testing.assert_array_equal(got, up.scan(x, axis=axis, **keywords))
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_fortran_order_into_zarr(tmp_path, small_chunks, axis):
+    """Such a file holds the transpose, and a Zarr array came out transposed."""
+    zarr = pytest.importorskip("zarr")
+    x = np.asfortranarray(np.arange(24000.0).reshape(40, 30, 20))
+    np.save(tmp_path / "x.npy", x)
+    up.scan_file(tmp_path / "x.npy", tmp_path / "y.zarr", axis=axis, reverse=True)
+    got = zarr.open_array(tmp_path / "y.zarr", mode="r")[:]
+    np.testing.assert_array_equal(got, up.scan(x, axis=axis, reverse=True))
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_segments_in_memory_and_records(tmp_path, small_chunks, axis):
     rng = np.random.default_rng(0)

@@ -98,6 +98,9 @@ def test_forward_mode_and_hessians_are_those_of_jax():
             lambda f: jax.linearize(f, x)[1](v),
         ):
             np.testing.assert_allclose(transform(ours), transform(theirs), rtol=1e-13)
+    # The gap between equal items has derivatives, though it is 0.
+    hessian = jax.hessian(lambda x: uj.cumlogsumexp(x)[-1])(jnp.zeros(2))
+    np.testing.assert_allclose(hessian, [[0.25, -0.25], [-0.25, 0.25]], rtol=1e-13)
     # This Jacobian once came out as zeros.
     jacobian = jax.jacfwd(uj.linear_recurrence)(x, v)
     np.testing.assert_allclose(jacobian[:, 1], [0, v[0], v[0] * x[2]], rtol=1e-13)

@@ -47,6 +47,18 @@ def test_scans_of_real_numbers_only(op, keywords):
         check(lambda x: ut.scan(x, op, axis=1), (x,))
 
 
+def test_second_derivatives_of_log_sums_of_equal_items():
+    """The gap between equal numbers has derivatives, though it is 0: their second derivatives were 0. That of equal infinities,
+    which has none, must not be NaN."""
+    check(lambda x: ut.scan(x, "logaddexp"), (torch.full((3,), 0.3, dtype=torch.float64).requires_grad_(),))
+    x = torch.tensor([-torch.inf, -torch.inf, 0.5, 0.5], dtype=torch.float64)
+    hessian = torch.func.hessian(lambda x: ut.scan(x, "logaddexp")[-1])(x)
+    torch.testing.assert_close(
+        hessian[2:, 2:], torch.tensor([[0.25, -0.25], [-0.25, 0.25]], dtype=torch.float64)
+    )
+    assert not hessian[:2].any()
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_recurrences(dtype, reverse):

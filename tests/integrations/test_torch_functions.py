@@ -104,6 +104,15 @@ def test_reductions_one_a_segment():
         ut.reduce(draw(2, 7), dim=1, segments=SPELLINGS["each row"])
 
 
+@pytest.mark.parametrize("given", [torch.tensor, np.array])
+def test_the_first_item_starts_a_segment_that_no_flag_names(given):
+    """Booleans of the right shape are taken as they are: the items before the first flag were lost."""
+    flags, x = given([False, True, False]), torch.tensor([1, 2, 4])
+    same(ut.reduce(x, segments=up.segments.flags(flags)), [1, 6])
+    same(ut.reduce(x, segments=up.segments.flags(given([False] * 3))), [7])
+    assert ut.reduce(x[:0], segments=up.segments.flags(flags[:0])).tolist() == []
+
+
 def test_averages_by_steps_and_by_times():
     x, times = draw(2, 7), torch.tensor([0.0, 1, 3, 3, 8, 9, 10], dtype=torch.float64)
     for more in ({"initial": 0.5}, {"segments": SPELLINGS["offsets"]}):

@@ -39,7 +39,8 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
 
     Returns:
         y, of x's shape; with `zi` the pair `(y, zf)`, where zf is the state to pass with the next chunk. float32 comes out
-        where everything that came in was float32; it is computed in float64 and rounded once.
+        where everything that came in promotes to it, as in SciPy: float32, and beside it booleans and integers of 8 or 16
+        bits. It is computed in float64 and rounded once.
 
     Raises:
         ShapeError: coefficients that are not 1-D or empty, or a state of the wrong shape.

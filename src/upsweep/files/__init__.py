@@ -171,7 +171,7 @@ def _scan(
     state = load_state(folder)
     if state is None:
         arrays.create(result, x, names, tuple(dtypes))
-    y = arrays.result(files, result, names, tuple(dtypes))
+    y = arrays.result(files, result, x, names, tuple(dtypes))
     grid = _grid(folder, x, y, axis)
     job = _Job(call, x, y, axis, parts, heads, grid)
     job.run(folder, state or (0, [None] * len(parts)), report)

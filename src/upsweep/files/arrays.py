@@ -132,7 +132,7 @@ def create(path: Path, x: Source, names: tuple[str, ...], dtypes: tuple[np.dtype
         if dtype.names:
             raise FileError("several columns make an array of records: pass a target that ends in .npy")
         layout = {"chunks": x.chunks} if x.chunks else {}
-        _zarr().open_array(path, mode="w", shape=x.layout, dtype=dtype, **layout)
+        _zarr().open_array(path, mode="w", shape=x.shape, dtype=dtype, **layout)
         return
     header = {
         "descr": np.lib.format.dtype_to_descr(dtype),
@@ -173,12 +173,28 @@ class Result:
             self._file.flush()
 
 
-def result(files: ExitStack, path: Path, names: tuple[str, ...], dtypes: tuple[np.dtype, ...]) -> Result:
+class _Turned:
+    """A Zarr array, written in the order of a source that holds the transpose."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __setitem__(self, index: tuple[slice, ...], block: np.ndarray) -> None:
+        self._array[index[::-1]] = block.T
+
+
+def result(
+    files: ExitStack, path: Path, x: Source, names: tuple[str, ...], dtypes: tuple[np.dtype, ...]
+) -> Result:
     """The result that `create` made room for."""
     dtype = _together(names, dtypes)
     if path.suffix == ".zarr":
         array = _zarr().open_array(path, mode="r+")
-        return Result(array, dtype, array.chunks)
+        return (
+            Result(_Turned(array), dtype, array.chunks[::-1])
+            if x.turned
+            else Result(array, dtype, array.chunks)
+        )
     return Result(files.enter_context(Plain.of_npy(path, "rb+")), dtype, None)
 
 

@@ -103,7 +103,7 @@ def _write(
     """Write results into an array like `x`."""
     names, dtypes = call.named(x.names, len(made.dtypes)), tuple(made.dtypes)
     arrays.create(target, x, names, dtypes)
-    y = arrays.result(files, target, names, dtypes)
+    y = arrays.result(files, target, x, names, dtypes)
     step = Grid.of(x.layout, 0, sum(d.itemsize for d in dtypes), chunk, y.chunks).step
     for start in range(0, made.rows, step):
         report("writing", start, made.rows)

@@ -71,4 +71,6 @@ def offsets_of(segments: Segments, heads: Tensor, x: Tensor, dim: int) -> Tensor
         return (
             values if segments.spelling == "offsets" else torch.cat([values.new_zeros(1), values.cumsum(0)])
         )
-    return torch.cat([heads.reshape(-1).nonzero()[:, 0], heads.new_full((1,), n, dtype=torch.int64)])
+    # The first item starts a segment, whether a flag says so or not.
+    later = heads.reshape(-1)[1:].nonzero()[:, 0] + 1
+    return torch.cat([later.new_zeros(min(n, 1)), later, later.new_full((1,), n)])
