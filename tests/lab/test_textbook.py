@@ -213,3 +213,10 @@ def test_circuits_keep_the_order(k):
 def test_no_two_kernels_have_one_title():
     titles = [row.title for row in KERNELS.values()]
     assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("name", [name for name, row in KERNELS.items() if row.answer])
+def test_what_is_written_for_sums_takes_no_other_operator(name):
+    assert not lab.check(lab.trace(name, n=8, op="add"))
+    with pytest.raises(ValueError, match=f"{name} is written for sums: leave op out"):
+        lab.trace(name, n=8, op="max")

@@ -41,6 +41,8 @@ class Grade:
 
     exercise: Exercise
     marks: tuple[Mark, ...]
+    stopped: bool = False
+    """Whether the answer took too much time or memory: it is not run a second time to be shown."""
 
     @property
     def points(self) -> int:
@@ -81,21 +83,15 @@ def _apart(text: str, file: str) -> Grade:
             done = subprocess.run([sys.executable, "-m", "upsweep.lab.exercises.child"], input=asked, text=True, timeout=SECONDS,
                                   capture_output=True, cwd=empty, env=quiet)  # fmt: skip
         except subprocess.TimeoutExpired:
-            return _none(
-                exercise,
-                [
-                    f"{file} was stopped after {SECONDS} seconds: something in it does not end, or this machine is busy"
-                ],
-            )
+            why = f"after {SECONDS} seconds: something in it does not end, or this machine is busy"
+            return _stopped(exercise, f"{file} was stopped {why}")
     # The mistake is ours or Python's: its last line is shown.
     if done.returncode > 0:
         last = (done.stderr.strip().splitlines() or ["it ended"])[-1]
-        return _none(exercise, [f"{file} was stopped: {last}"])
+        return _stopped(exercise, f"{file} was stopped: {last}")
     if done.returncode < 0:
-        return _none(
-            exercise,
-            [f"{file} was stopped: it took more than {MEMORY >> 30} GiB, or more than {SECONDS} seconds"],
-        )
+        why = f"it took more than {MEMORY >> 30} GiB, or more than {SECONDS} seconds"
+        return _stopped(exercise, f"{file} was stopped: {why}")
     said = json.loads(done.stdout)
     return Grade(exercise, tuple(Mark(m["what"], m["points"], m["of"], tuple(m["remarks"])) for m in said))
 
@@ -177,6 +173,10 @@ def _none(exercise: Exercise, remarks: list[str]) -> Grade:
         return Grade(exercise, (Mark("answers", 0, 100, tuple(remarks)),))
     first = Mark("values", 0, POINTS["values"], tuple(remarks))
     return Grade(exercise, (first, *(Mark(what, 0, POINTS[what]) for what in list(POINTS)[1:])))
+
+
+def _stopped(exercise: Exercise, why: str) -> Grade:
+    return replace(_none(exercise, [why]), stopped=True)
 
 
 def cases(exercise: Exercise, answer: Answer) -> Iterator[tuple[Case, Case, bool]]:
