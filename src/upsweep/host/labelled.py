@@ -119,6 +119,8 @@ def _same(a: Any, b: Any) -> bool:
 def _of_pandas(x: Any) -> np.ndarray:
     import pandas
 
+    if not isinstance(x, (pandas.Series, pandas.DataFrame)):
+        _check_ungrouped(x)
     types = list(x.dtypes) if isinstance(x, pandas.DataFrame) else [getattr(x, "dtype", None)]
     # To take the columns of a table one by one takes long.
     plain = len(set(types)) == 1 and isinstance(types[0], np.dtype)
@@ -128,6 +130,16 @@ def _of_pandas(x: Any) -> np.ndarray:
         made = made.view()
         made.flags.writeable = False
     return made
+
+
+def _check_ungrouped(x: Any) -> None:
+    from pandas.api.typing import DataFrameGroupBy, SeriesGroupBy
+
+    if isinstance(x, (DataFrameGroupBy, SeriesGroupBy)):
+        raise EngineError(
+            f"this {type(x).__name__} is no array: import upsweep.pandas and call x.upsweep.scan(), or pass the column, with "
+            "segments=upsweep.segments.groups(keys)"
+        )
 
 
 def _of_columns(x: Any, types: Sequence[Any]) -> np.ndarray:
@@ -193,6 +205,13 @@ def _together(x: Any, columns: Sequence[Any], types: Sequence[Any], dtype: str |
 
 
 def _of_xarray(x: Any) -> np.ndarray:
+    import xarray
+
+    if isinstance(x, xarray.Dataset):
+        raise EngineError(
+            "a Dataset holds several arrays: import upsweep.xarray and pass each to its scan, "
+            "x.map(lambda array: array.upsweep.scan(dim=...))"
+        )
     if x.chunks:
         raise EngineError(
             "the chunks of this DataArray would be loaded at once: import upsweep.xarray and call x.upsweep.scan(dim=...), or "
