@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from upsweep.lab.exercises import EXERCISES, Exercise
 from upsweep.lab.exercises.answers import Answer, read
 from upsweep.lab.exercises.marks import POINTS, VALUES, Mark, of_banks, of_races, of_values, of_work
 from upsweep.lab.findings import Report
+from upsweep.lab.limits import MEMORY, environment
 from upsweep.lab.machine import scope
 from upsweep.lab.reading import KernelError
 from upsweep.lab.schedule import Schedule
@@ -31,8 +31,7 @@ WITNESSED = 33
 STRINGS = "; the items are strings in this run: only `op` combines them, and only `identity` stands for none"
 """The words for a kernel that does something else with its items."""
 SECONDS = 60
-MEMORY = 3 << 30
-"""The seconds and the bytes that a solution may take, in a process of its own."""
+"""The seconds that a solution may take, in a process of its own."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +75,11 @@ def _apart(text: str, file: str) -> Grade:
     answer = read(text, file)
     exercise = _answered(answer)
     asked = json.dumps({"text": text, "file": file})
-    quiet = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     # In an empty folder Python finds no module of the student's.
     with tempfile.TemporaryDirectory() as empty:
         try:
             done = subprocess.run([sys.executable, "-m", "upsweep.lab.exercises.child"], input=asked, text=True, timeout=SECONDS,
-                                  capture_output=True, cwd=empty, env=quiet)  # fmt: skip
+                                  capture_output=True, cwd=empty, env=environment())  # fmt: skip
         except subprocess.TimeoutExpired:
             why = f"after {SECONDS} seconds: something in it does not end, or this machine is busy"
             return _stopped(exercise, f"{file} was stopped {why}")
