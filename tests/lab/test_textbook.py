@@ -197,8 +197,8 @@ def test_tables_in_two_dimensions():
 def test_docstring_names_algorithm_and_source(name):
     title = KERNELS[name].title
     assert title.endswith((".", ":", ")", ").")) or "(" in title
-    assert any(source in (KERNELS[name].function.__doc__ or "") for source in
-               ("PMPP", "CS380", "ECE569", "notes", "CUDA samples", "19", "20"))  # fmt: skip
+    # The page and the table of kernels show the title alone.
+    assert any(source in title for source in ("PMPP", "CS380", "ECE569", "notes", "CUDA samples", "19", "20"))
 
 
 @pytest.mark.parametrize("k", [0, 1, 2])
