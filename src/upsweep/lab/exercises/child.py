@@ -11,4 +11,4 @@ from upsweep.lab.limits import limit
 if __name__ == "__main__":
     limit(SECONDS)
     given = json.load(sys.stdin)
-    print(to_json(graded(given["text"], given["file"])))
+    print(to_json(graded(given["text"], given["file"], given["number"])))

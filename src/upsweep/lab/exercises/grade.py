@@ -56,25 +56,26 @@ class Grade:
         return "\n".join([head, *map(str, self.marks)])
 
 
-def grade(path: str | Path) -> Grade:
-    """Grade a file that answers one of the exercises; its functions, or its constants, say which.
+def grade(path: str | Path, number: int | None = None) -> Grade:
+    """Grade a file that answers one of the exercises; its functions, or its constants, say which, where no number does.
 
     The file is read and not run: its kernels are traced in a process of their own, with a limit of time and of memory,
     and nothing else in it counts. Where there are no processes, as in a browser, they are traced in this one.
 
     Raises:
-        ValueError: where the file answers none.
+        ValueError: where the file answers none, or another one than the number says.
     """
     path = Path(path)
     text = path.read_text(encoding="utf-8")
-    return graded(text, path.name) if sys.platform in ("emscripten", "wasi") else _apart(text, path.name)
+    here = sys.platform in ("emscripten", "wasi")
+    return graded(text, path.name, number) if here else _apart(text, path.name, number)
 
 
-def _apart(text: str, file: str) -> Grade:
+def _apart(text: str, file: str, number: int | None) -> Grade:
     """`graded` in a child process."""
     answer = read(text, file)
-    exercise = _answered(answer)
-    asked = json.dumps({"text": text, "file": file})
+    exercise = _answered(answer, number)
+    asked = json.dumps({"text": text, "file": file, "number": exercise.number})
     # In an empty folder Python finds no module of the student's.
     with tempfile.TemporaryDirectory() as empty:
         try:
@@ -94,28 +95,44 @@ def _apart(text: str, file: str) -> Grade:
     return Grade(exercise, tuple(Mark(m["what"], m["points"], m["of"], tuple(m["remarks"])) for m in said))
 
 
-def graded(text: str, file: str = "answer.py") -> Grade:
+def graded(text: str, file: str = "answer.py", number: int | None = None) -> Grade:
     """Grade the text of an answer in this process.
 
     Raises:
-        ValueError: where it answers no exercise.
+        ValueError: where it answers no exercise, or another one than the number says.
     """
     answer = read(text, file)
-    exercise = _answered(answer)
+    exercise = _answered(answer, number)
     if answer.blanks:
         return _none(exercise, [f"line {line} still has a blank" for line in answer.blanks])
     return _asked(exercise, answer) if exercise.questions else _traced(exercise, answer)
 
 
-def _answered(answer: Answer) -> Exercise:
+def _answered(answer: Answer, number: int | None) -> Exercise:
+    if number is not None:
+        if _answers(answer, EXERCISES[number]):
+            return EXERCISES[number]
+        names = _names(EXERCISES[number])
+        raise ValueError(
+            f"{answer.file} does not hold {names}: exercise {number} is answered under this name"
+        )
     for exercise in EXERCISES.values():
-        named = [q.name for q in exercise.questions]
-        if named and any(name in answer.constants for name in named):
-            return exercise
-        if not named and all(name in answer.functions for name in exercise.takes_over.values()):
+        if _answers(answer, exercise):
             return exercise
     names = "; ".join(f"{e.number}: {', '.join(e.takes_over.values()) or e.name}" for e in EXERCISES.values())
     raise ValueError(f"{answer.file} holds neither the function of an exercise nor its constants ({names})")
+
+
+def _answers(answer: Answer, exercise: Exercise) -> bool:
+    """Whether it holds the functions of an exercise, or one of its constants."""
+    constants = [q.name for q in exercise.questions]
+    if constants:
+        return any(name in answer.constants for name in constants)
+    return all(name in answer.functions for name in exercise.takes_over.values())
+
+
+def _names(exercise: Exercise) -> str:
+    return ", ".join([q.name for q in exercise.questions] or exercise.takes_over.values())
 
 
 def _asked(exercise: Exercise, answer: Answer) -> Grade:

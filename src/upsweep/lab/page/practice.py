@@ -45,7 +45,7 @@ def grade(given: Mapping[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{exercise.name}.py"
         path.write_text(text, encoding="utf-8")
-        result = graded(path)
+        result = graded(path, exercise.number)
     played = None if result.stopped else next(_runs_of(exercise, text, every=result.passed), None)
     return {
         "points": result.points, "of": sum(mark.of for mark in result.marks), "passed": result.passed,
