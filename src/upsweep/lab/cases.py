@@ -35,7 +35,13 @@ class Sized:
 
 
 class empty:
-    """Memory of n words that nobody has written: reading one before it is written is a finding."""
+    """Memory of n words that nobody has written: reading one before it is written is a finding.
+
+    >>> from upsweep import lab
+    >>> copy = "def copy(x, y, n):\\n    y[cuda.threadIdx.x] = x[cuda.threadIdx.x]\\n"
+    >>> lab.trace(copy, 1, 3, ([3, 1, 7], lab.empty(3), 3)).values
+    [3, 1, 7]
+    """
 
     def __init__(self, n: int):
         self.n = n
