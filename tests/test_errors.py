@@ -104,16 +104,6 @@ MISTAKES = [
         r"not defined for datetime64\[s\]; .*timedelta64$",
         lambda: up.scan(X.astype("M8[s]")),
     ),
-    (
-        up.OperatorError,
-        r"there is no concatenate\(.*\): scalars have",
-        lambda: up.scan(X, lambda a, b: np.concatenate((a, b))),
-    ),
-    (
-        up.OperatorError,
-        r"there is no getitem\(.*\): scalars have",
-        lambda: up.scan(X, lambda a, b: a[0] + b[0]),
-    ),
     (up.EngineError, "'x.npy' is a text and no array: .*scan_file", lambda: up.scan("x.npy")),
     (
         up.EngineError,
@@ -222,6 +212,16 @@ COMPILING = [
     ),
     (up.OperatorError, "cannot be compiled: .*float16", lambda: up.scan(X, map=lambda x: x * np.float16(2))),
     (up.OperatorError, r"compiled: Cannot bind .*'\(a\)'", lambda: up.scan(X, up.Operator(lambda a: a))),
+    (
+        up.OperatorError,
+        r"there is no concatenate\(.*\): scalars have",
+        lambda: up.scan(X, lambda a, b: np.concatenate((a, b))),
+    ),
+    (
+        up.OperatorError,
+        r"there is no getitem\(.*\): scalars have",
+        lambda: up.scan(X, lambda a, b: a[0] + b[0]),
+    ),
 ]
 """What an engine that compiles operators cannot take."""
 
