@@ -484,7 +484,10 @@ def test_nothing_to_scan(tmp_path: Path) -> None:
 MISTAKES = {
     "no file": (["scan", "none.npy"], "there is no file"),
     "suffix": (["scan", "x.txt"], "neither .npy nor"),
-    "axis": (["scan", "plane.npy"], "say which to scan along"),
+    "axis": (
+        ["scan", "plane.npy"],
+        "the array has shape (3, 4): say which axis to scan along, axis=0 (--axis 0)",
+    ),
     "operator": (["scan", "x.npy", "--op", "plus"], "no operator is called 'plus'"),
     "identity": (["scan", "x.npy", "--op", "argmax"], "takes a tuple of 2"),
     "initial": (["scan", "x.npy", "--initial", "much"], "neither a number"),

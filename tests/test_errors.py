@@ -94,8 +94,22 @@ MISTAKES = [
     (up.OutputError, "must be an array", lambda: up.reduce(X, out=np.float64(0))),
     (up.OutputError, "must be an array", lambda: up.reduce(X > 0, "or", out=True)),
     (up.OperatorError, "no operator is called", lambda: up.scan(X, "plus")),
-    (up.OperatorError, "not defined for float64", lambda: up.scan(X, "xor")),
-    (up.OperatorError, "not defined for datetime64", lambda: up.scan(X.astype("M8[s]"))),
+    (
+        up.OperatorError,
+        "xor is not defined for float64; it takes booleans, integers$",
+        lambda: up.scan(X, "xor"),
+    ),
+    (
+        up.OperatorError,
+        r"not defined for datetime64\[s\]; .*timedelta64$",
+        lambda: up.scan(X.astype("M8[s]")),
+    ),
+    (up.EngineError, "'x.npy' is a text and no array: .*scan_file", lambda: up.scan("x.npy")),
+    (
+        up.EngineError,
+        "'k' is a text and no array: .*column",
+        lambda: up.scan(X, segments=up.segments.groups("k")),
+    ),
     (up.OperatorError, "tuple of 2 arrays", lambda: up.scan(X, "affine")),
     (up.OperatorError, "takes one array", lambda: up.scan((X, X), "add")),
     (up.OperatorError, "needs an identity", lambda: up.scan(X, no_identity, exclusive=True)),
@@ -198,6 +212,16 @@ COMPILING = [
     ),
     (up.OperatorError, "cannot be compiled: .*float16", lambda: up.scan(X, map=lambda x: x * np.float16(2))),
     (up.OperatorError, r"compiled: Cannot bind .*'\(a\)'", lambda: up.scan(X, up.Operator(lambda a: a))),
+    (
+        up.OperatorError,
+        r"there is no concatenate\(.*\): scalars have",
+        lambda: up.scan(X, lambda a, b: np.concatenate((a, b))),
+    ),
+    (
+        up.OperatorError,
+        r"there is no getitem\(.*\): scalars have",
+        lambda: up.scan(X, lambda a, b: a[0] + b[0]),
+    ),
 ]
 """What an engine that compiles operators cannot take."""
 

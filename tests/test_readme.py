@@ -21,8 +21,11 @@ def test_there_are_five_examples() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)", README.read_text()):
-        assert (README.parent / link).exists(), link
+    for path, heading in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", README.read_text()):
+        page = README.parent / path if path else README
+        assert page.exists(), path
+        headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE) if heading else [heading]
+        assert heading in {text.lower().replace(" ", "-") for text in headings}, (path, heading)
 
 
 def test_the_figures_are_those_that_the_benchmarks_wrote() -> None:

@@ -84,6 +84,13 @@ TABLE: dict[str, DType] = {
 }
 
 
+KINDS = {
+    "b": "booleans", "i": "integers", "u": "integers", "f": "floats", "c": "complex numbers", "m": "timedelta64",
+    "M": "datetime64",
+}  # fmt: skip
+"""The words of error messages for NumPy's kind codes."""
+
+
 # NumPy makes a dtype's name anew each time.
 @lru_cache(1024)
 def row_of(name: object) -> DType | None:

@@ -26,6 +26,8 @@ class Home(NamedTuple):
     module: str
     takes: Callable[[Any], bool]
     """Which of the library's arrays are scanned there alone."""
+    what: str
+    """Such an array, in words."""
     instead: str
     """The way out where the module cannot do what is asked, for the error."""
 
@@ -53,9 +55,16 @@ def _traced(x: Any) -> bool:
 
 
 HOMES = {
-    "dask": Home("upsweep.dask", lambda x: True, "pass x.compute(), which loads all chunks"),
-    "torch": Home("upsweep.torch", transformed, "pass x.detach(), which has no derivatives"),
-    "jax": Home("upsweep.jax", _traced, "call it outside jit, grad and vmap"),
+    "dask": Home(
+        "upsweep.dask", lambda x: True, "an array in chunks", "pass x.compute(), which loads all chunks"
+    ),
+    "torch": Home(
+        "upsweep.torch",
+        transformed,
+        "a tensor with derivatives or without memory",
+        "pass x.detach(), which has no derivatives",
+    ),
+    "jax": Home("upsweep.jax", _traced, "an array that JAX traces", "call it outside jit, grad and vmap"),
 }
 
 
@@ -109,7 +118,7 @@ class Elsewhere(EngineError):
     def __init__(self, library: str) -> None:
         self.library, self.home = library, HOMES[library]
         super().__init__(
-            f"{self.home.module} alone scans this array, and has no such function: {self.home.instead}"
+            f"{self.home.what} is scanned by {self.home.module} alone, which has no such function: {self.home.instead}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -117,7 +117,7 @@ def state(library: Library, x: Any, name: str, shape: tuple[int, ...], dtype: An
     """A state, which is of the dtype that is computed in: one of another dtype would be rounded unasked."""
     _shaped(x, name, shape)
     if x.dtype != dtype:
-        raise DTypeError(f"{name} is {x.dtype}; the states of {like.dtype} are {dtype}")
+        raise DTypeError(f"{name} is {x.dtype}; the states of {like.dtype} are {dtype}: convert it first")
     library.beside(x, name, like)
     return library.cast(x, dtype)
 
@@ -190,7 +190,7 @@ def gated_operands(
         parameter = constant(library, parameter, row.parameter, (channels,), real, x)
     offsets, sequences = packed(library, cu_seqlens, x)
     if initial is not None:
-        initial = state(library, initial, "initial", (sequences, channels), real, x)
+        initial = state(library, initial, "the initial state", (sequences, channels), real, x)
     return Operands((*given, parameter), initial, offsets, sequences)
 
 
@@ -217,7 +217,7 @@ def selective_operands(library: Library, arrays: Sequence[Any], initial: Any, cu
             given.append(wide(library, x, name, shapes.get(name, tuple(u.shape)), u))
     offsets, sequences = packed(library, cu_seqlens, u)
     if initial is not None:
-        initial = state(library, initial, "initial", (sequences, channels, states), real, u)
+        initial = state(library, initial, "the initial state", (sequences, channels, states), real, u)
     return Operands(tuple(given), initial, offsets, sequences)
 
 
@@ -233,7 +233,7 @@ def s5_operands(
         step = constant(library, step, "step", states if step.ndim else (), real, x)
     offsets, sequences = packed(library, cu_seqlens, x)
     if initial is not None:
-        initial = state(library, initial, "initial", (sequences, *states), x.dtype, x)
+        initial = state(library, initial, "the initial state", (sequences, *states), x.dtype, x)
     return Operands((x, eigenvalues, step), initial, offsets, sequences)
 
 

@@ -110,7 +110,8 @@ def resolve(op: Operator, given: Sequence[np.dtype]) -> Operator:
     """The operator that runs for these dtypes, or an OperatorError that says why there is none."""
     for dtype in given:
         if op.kinds and dtypes.kind(dtype) not in op.kinds:
-            raise OperatorError(f"{op} is not defined for {dtype}")
+            taken = ", ".join(dict.fromkeys(dtypes.KINDS[kind] for kind in op.kinds))
+            raise OperatorError(f"{op} is not defined for {dtype}; it takes {taken}")
     if op.arity is not None and len(given) != op.arity:
         raise OperatorError(
             f"{op} takes a tuple of {op.arity} arrays, got {len(given)}"
@@ -142,12 +143,16 @@ def uncompilable(op: Operator | Function, error: object) -> OperatorError:
         "(?:NumPy|Python) has no .*",
         "NameError: .*",
         "Unknown attribute .*",
-        "No implementation of .*",
         "Invalid use .*",
         "Cannot bind .*",
     )
     found = next(filter(None, (re.search(words, text) for words in telling)), None)
-    told = f"{type(op).__name__.lower()} {op} cannot be compiled: {found[0] if found else told}"
+    unknown = re.search(r"No implementation of function [\s\S]*?>>> (.*)", text)
+    if found:
+        told = found[0]
+    elif unknown:
+        told = f"there is no {unknown[1]}: scalars have arithmetic, comparisons, `math` and NumPy's functions of scalars"
+    told = f"{type(op).__name__.lower()} {op} cannot be compiled: {told}"
     if isinstance(op, Operator) and not isinstance(op.fn, FunctionType):
         told = f"{told.rstrip(':')}; pass a function of two numbers, or the name of an operator"
     return OperatorError(told)

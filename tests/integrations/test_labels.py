@@ -516,3 +516,13 @@ def test_arguments_of_xarray_have_a_value_for_each_label():
     # Labels that x has not are left out, and others are put in its order.
     more = xr.DataArray([True, False, True, False], {"t": [3, 2, 1, 0]}, ("t",))
     assert x.upsweep.discounted_sum(0.5, more, dim="t")[:, 0].values.tolist() == [1.5, 1, 1]
+
+
+def test_several_arrays_in_one_object_are_no_array():
+    pd, xr = pytest.importorskip("pandas"), pytest.importorskip("xarray")
+    table = pd.DataFrame({"k": [1, 2, 1], "v": [1.0, 2.0, 3.0]})
+    for grouped in (table.groupby("k"), table.groupby("k")["v"]):
+        with pytest.raises(up.EngineError, match=r"GroupBy is no array: .*x\.upsweep\.scan.*groups\(keys\)"):
+            up.scan(grouped)
+    with pytest.raises(up.EngineError, match=r"a Dataset holds several arrays: .*x\.map"):
+        up.scan(xr.Dataset({"v": ("t", [1.0, 2.0])}))

@@ -444,6 +444,14 @@ def test_a_request_that_is_no_request_leaves_the_terminal_alone(server, capfd):
         ({"kernel": "domino", "issue": "sideways"}, "blocks start"),
         ({"kernel": "domino", "op": "power"}, "no operator"),
         ({"kernel": "blelloch", "op": "own", "own": "a + b"}, "write it into the field identity"),
+        (
+            {
+                "kernel": "naive",
+                "n": 1,
+                "edits": {"naive": "def naive(x, y, n):\n    y[0] = 1 << 40000000000\n"},
+            },
+            ":2: MemoryError: it takes too much (thread 0)",
+        ),
         ({"kernel": "brent-kung", "n": None}, "n must be a whole number, not empty"),
         ({"kernel": "brent-kung", "n": 1.5}, "n must be a whole number, not 1.5"),
         ({"kernel": "brent-kung", "n": 2_000_000_000}, "choose a smaller n"),

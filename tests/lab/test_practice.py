@@ -39,6 +39,22 @@ def test_a_wrong_answer_gets_hints(text):
     assert result["hints"]
 
 
+def test_an_answer_that_was_stopped_is_not_run_again(monkeypatch):
+    monkeypatch.setattr("upsweep.lab.exercises.grade.SECONDS", 0.01)
+    monkeypatch.setattr("upsweep.lab.page.practice._runs_of", lambda *_, **__: pytest.fail("run again"))
+    result = grade({"number": 1, "text": WRONG})
+    assert result["dials"] is None
+    assert "was stopped" in result["hints"][0]
+
+
+def test_the_answer_of_another_exercise_is_none():
+    """Also where both stand in one text, the one that is asked for is marked."""
+    with pytest.raises(ValueError, match=r"does not hold missing_barrier: exercise 3"):
+        grade({"number": 3, "text": RIGHT})
+    both = grade({"number": 3, "text": f"{EXERCISES[3].starter}\n\n{RIGHT}"})
+    assert both["points"] < both["of"]
+
+
 @pytest.mark.parametrize("text", ["def fill_the_blanks(x, y, n:\n", "x = 1\n"])
 def test_what_answers_nothing_is_refused(text):
     with pytest.raises(ValueError, match=r"fill_the_blanks"):

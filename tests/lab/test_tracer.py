@@ -93,6 +93,13 @@ def transpose(x, y):
     assert t.values == [0, 3, 1, 4, 2, 5]
 
 
+@pytest.mark.parametrize("space", ["shared", "local"])
+def test_an_array_that_no_gpu_has_is_not_made(space):
+    text = f"def kernel(x, y, n):\n    wide = cuda.{space}.array(2000000, dtype)\n    y[0] = x[0]\n"
+    with pytest.raises(lab.KernelError, match=rf":2: .*wide asks for 2000000 words of {space} memory"):
+        lab.trace(text, n=8)
+
+
 def test_registers_are_private():
     text = """
 def reverse(x, y, n):

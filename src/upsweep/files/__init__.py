@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.api import Op, scan
-from upsweep.arguments import axis_of, dtypes_of
+from upsweep.arguments import ShapeError, axis_of, dtypes_of
 from upsweep.components import bare, tupled
 from upsweep.files import arrays, blocks, packed, passes, tables, work
 from upsweep.files.arrays import FileError
@@ -158,6 +158,10 @@ def _scan(
     files: ExitStack, x: arrays.Source, result: Path, call: Call, column: np.ndarray | None, folder: Path, report: Progress
 ) -> None:  # fmt: skip
     """Scan an array into `result`; `column` has the flags that a table's column has become."""
+    if call.axis is None and len(x.shape) > 1:
+        raise ShapeError(
+            f"the array has shape {x.shape}: say which axis to scan along, axis=0 (--axis 0) for instance"
+        )
     axis = axis_of(call.axis, x.shape)
     parts = call.parts(len(x.dtypes))
     # A file in Fortran order holds the transpose.

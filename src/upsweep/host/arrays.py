@@ -58,6 +58,10 @@ _PYTHONS = {bool, int, float, complex, list, tuple}
 
 def _made(x: Any) -> np.ndarray:
     """An array of what NumPy makes one of."""
+    if isinstance(x, str):
+        raise EngineError(
+            f"{x!r} is a text and no array: pass the array or the column itself; scan_file takes names of files and columns"
+        )
     try:
         made = np.asarray(x)
     except ValueError as error:

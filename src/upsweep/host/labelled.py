@@ -130,6 +130,8 @@ def _same(a: Any, b: Any) -> bool:
 def _of_pandas(x: Any, types: Sequence[Any]) -> np.ndarray:
     import pandas
 
+    if not isinstance(x, (pandas.Series, pandas.DataFrame)):
+        _check_ungrouped(x)
     # To take the columns of a table one by one takes long.
     plain = len(set(types)) == 1 and isinstance(types[0], np.dtype)
     made = x.to_numpy() if plain else _of_columns(x, types)
@@ -138,6 +140,16 @@ def _of_pandas(x: Any, types: Sequence[Any]) -> np.ndarray:
         made = made.view()
         made.flags.writeable = False
     return made
+
+
+def _check_ungrouped(x: Any) -> None:
+    from pandas.api.typing import DataFrameGroupBy, SeriesGroupBy
+
+    if isinstance(x, (DataFrameGroupBy, SeriesGroupBy)):
+        raise EngineError(
+            f"this {type(x).__name__} is no array: import upsweep.pandas and call x.upsweep.scan(), or pass the column, with "
+            "segments=upsweep.segments.groups(keys)"
+        )
 
 
 def _of_columns(x: Any, types: Sequence[Any]) -> np.ndarray:
@@ -203,6 +215,13 @@ def _together(x: Any, columns: Sequence[Any], types: Sequence[Any], dtype: str |
 
 
 def _of_xarray(x: Any) -> np.ndarray:
+    import xarray
+
+    if isinstance(x, xarray.Dataset):
+        raise EngineError(
+            "a Dataset holds several arrays: import upsweep.xarray and pass each to its scan, "
+            "x.map(lambda array: array.upsweep.scan(dim=...))"
+        )
     # xarray looks long for chunks.
     if type(x.data) is np.ndarray:
         return x.data

@@ -64,6 +64,10 @@ def trace(kernel: Callable[..., None] | str, grid: int | None = None, block: int
 
     Raises:
         KernelError: where the kernel uses Python that no GPU kernel has; it names the line.
+
+    >>> from upsweep import lab
+    >>> lab.trace("kogge-stone", x=[3, 1, 7, 0, 4]).values
+    [3, 4, 11, 11, 15]
     """
     made = case(kernel, grid, block, args, **given)
     usual = (schedule, resident, issue) == ("ascending", None, "ascending")
@@ -76,6 +80,10 @@ def html(trace: Trace, path: str | Path | None = None) -> str:
 
     Raises:
         ValueError: where there are more events than a browser plays without stuttering.
+
+    >>> from upsweep import lab
+    >>> lab.html(lab.trace("kogge-stone", n=4))[:15]
+    '<!doctype html>'
     """
     # Nothing else here needs the page and its exercises.
     from upsweep.lab.page.html import of_trace

@@ -14,7 +14,7 @@ from upsweep.lab.rewrite import rewrite
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.traces import Case
 from upsweep.operator import OperatorError
-from upsweep.operators import as_operator
+from upsweep.operators import as_operator, ops
 from upsweep.textbook import KERNELS, Kernel, Launch, Setup, named
 from upsweep.textbook.dialect import asks_for_identity
 from upsweep.textbook.mistakes import MISTAKES, Mistake
@@ -35,7 +35,13 @@ class Sized:
 
 
 class empty:
-    """Memory of n words that nobody has written: reading one before it is written is a finding."""
+    """Memory of n words that nobody has written: reading one before it is written is a finding.
+
+    >>> from upsweep import lab
+    >>> copy = "def copy(x, y, n):\\n    y[cuda.threadIdx.x] = x[cuda.threadIdx.x]\\n"
+    >>> lab.trace(copy, 1, 3, ([3, 1, 7], lab.empty(3), 3)).values
+    [3, 1, 7]
+    """
 
     def __init__(self, n: int):
         self.n = n
@@ -73,6 +79,8 @@ def case(
         items, shape = _items(n, x, model), None
         setup = _setup(kernel, row, model, len(items), grid, block, warp, names, shared)
     operator, row = as_operator(op), model
+    if row and row.answer and operator is not ops.ADD:
+        raise ValueError(f"{row.name} is written for sums: leave op out")
     kind = expect or (row.result if row else "")
     neutral = identity if identity is not None else operator.identity
     neutral = neutral(np.asarray(items[0]).dtype) if callable(neutral) else neutral

@@ -23,7 +23,14 @@ SEARCHED = 8
 
 @of_run
 def check(trace: Trace, witness: bool = True) -> Report:
-    """All findings of a trace, causes first, races with a schedule that shows a wrong value where one is found."""
+    """All findings of a trace, causes first, races with a schedule that shows a wrong value where one is found.
+
+    >>> from upsweep import lab
+    >>> print(lab.check(lab.trace("kogge-stone", n=8)))
+    nothing is wrong
+    >>> sorted(lab.check(lab.trace("ks-no-second-barrier")).kinds)
+    ['race', 'wrong value']
+    """
     raw = races(trace)
     raced = {word for f in raw for word in f.words}
     found = [*_limits(trace), *by_cause(trace, raw), *_faults(trace), *_coverage(trace), *_wrong(trace)]

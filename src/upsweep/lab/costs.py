@@ -44,7 +44,13 @@ class Counts:
 
 @of_run
 def counts(trace: Trace, model: Banks = TODAY) -> Counts:
-    """The costs of a trace under a model of the banks."""
+    """The costs of a trace under a model of the banks.
+
+    >>> from upsweep import lab
+    >>> costs = lab.counts(lab.trace("brent-kung", n=16))
+    >>> costs.work, costs.steps, costs.barriers
+    (26, 7, 8)
+    """
     rows = accesses(trace, model)
     loads, stores, shared = trace.at("load"), trace.at("store"), trace.space == 2
     return Counts(
@@ -73,7 +79,12 @@ class Verdict:
 
 @of_run
 def formulas(trace: Trace) -> list[Verdict]:
-    """The counts of a textbook kernel beside what its formulas say, where they speak of this n and this launch."""
+    """The counts of a textbook kernel beside what its formulas say, where they speak of this n and this launch.
+
+    >>> from upsweep import lab
+    >>> [(v.what, v.formula, v.wanted, v.got) for v in lab.formulas(lab.trace("sequential", n=16))]
+    [('work', 'n - 1', 15, 15), ('steps', 'n - 1', 15, 15), ('barriers', '0', 0, 0)]
+    """
     row = KERNELS.get(trace.case.name)
     launches = trace.case.setup.launches
     # The formulas count one section.

@@ -108,6 +108,10 @@ def network(trace: Trace) -> Picture:
 
     A node stands on the wire of the last input that it covers. Red nodes cover no stretch of the input; hollow ones
     only meet an identity.
+
+    >>> from upsweep import lab
+    >>> lab.network(lab.trace("brent-kung", n=8)).svg()[:4]
+    '<svg'
     """
     n, machine = trace.n, trace.machine
     gap = min(40.0, max(12.0, 960.0 / n))
@@ -167,7 +171,12 @@ def _label(value: Any) -> str:
 
 @of_run
 def tables(trace: Trace) -> Picture:
-    """The arrays that stand for tables, side by side in two dimensions, as they are after the run."""
+    """The arrays that stand for tables, side by side in two dimensions, as they are after the run.
+
+    >>> from upsweep import lab
+    >>> lab.tables(lab.trace("summed-area-table", n=12)).svg()[:4]
+    '<svg'
+    """
     cell, row, top, left, marks = 40.0, 22.0, 46.0, 20.0, []
     width = trace.case.setup.width
     if not width:

@@ -86,7 +86,14 @@ class Film:
 
 @of_run
 def film(trace: Trace, finding: Finding) -> Film | None:
-    """Run a race in both orders; None for a finding that is no race, and where only one order is ever seen."""
+    """Run a race in both orders; None for a finding that is no race, and where only one order is ever seen.
+
+    >>> from upsweep import lab
+    >>> run = lab.trace("ks-no-second-barrier")
+    >>> race, *_ = lab.check(run)
+    >>> print(str(lab.film(run, race)).splitlines()[2].strip())
+    thread 1 reads 2 in line 72, then thread 1 writes 3 in line 74, then thread 2 reads 3 in line 72: y[2] becomes 7 instead of 6
+    """
     if finding.events is None:
         return None
     a, b = finding.events

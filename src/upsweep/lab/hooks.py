@@ -23,6 +23,8 @@ REPEATED = 7
 """The round of a loop from which on repeated states are looked for."""
 MOST_EVENTS = 4_000_000
 """Events after which a run is stopped: each takes about a hundred bytes."""
+MOST_WORDS = 1 << 20
+"""Words of an array that a kernel may ask for: more than any GPU has for a block (227 KiB) or a thread (512 KiB)."""
 UNCHANGED = -2
 """The node of an atomic that left its word as it was."""
 
@@ -108,7 +110,10 @@ def _arrays(machine: Machine, base: int, itemsize: int) -> dict[str, Callable]:
         # By a shape of 0 numba asks for the memory that the launch gives.
         dynamic = isinstance(shape, int) and shape == 0
         shape = machine.dynamic if dynamic else shape
-        words: list[Any] = [None] * (shape if isinstance(shape, int) else math.prod(shape))
+        count = shape if isinstance(shape, int) else math.prod(shape)
+        if count > MOST_WORDS:
+            raise MemoryError(f"{name} asks for {count} words of {space} memory, which no GPU has")
+        words: list[Any] = [None] * count
         size = width(dtype, itemsize)
         if space == "local":
             return machine.array(name, space, shape, words, size)

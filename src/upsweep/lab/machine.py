@@ -260,7 +260,8 @@ class Machine:
             return KernelError(
                 f"{where}: thread {self.place[1]} has given {name} no value when it comes here"
             )
-        return KernelError(f"{where}: {type(error).__name__}: {error} (thread {self.place[1]})")
+        said = f"{error}" or "it takes too much"
+        return KernelError(f"{where}: {type(error).__name__}: {said} (thread {self.place[1]})")
 
     def before_atomic(self, block: Block, t: int, site: int, start: int) -> bool:
         """A thread that only asked again, and found nothing new, leaves no events behind: it waits."""

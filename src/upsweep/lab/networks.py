@@ -64,7 +64,12 @@ class Identity:
 
 @of_run
 def identify(trace: Trace) -> Identity:
-    """The circuit that a run built, by the inputs that each node combines."""
+    """The circuit that a run built, by the inputs that each node combines.
+
+    >>> from upsweep import lab
+    >>> print(lab.identify(lab.trace("brent-kung", n=16)))
+    Brent-Kung 16: size 26, depth 6 (7 levels as issued), fan-out 2, deficiency 2
+    """
     nodes = _nodes(trace)
     real = [k for k in nodes if all(trace.intervals[c] for c in _operands(trace, k))]
     depth = _depths(trace, real)
@@ -224,6 +229,10 @@ def laws(trace: Trace) -> Laws:
 
     A result that is not the fold from the left needs associativity; one that meets a constant needs an identity; one
     whose inputs come out of order needs commutativity, and one that takes an input twice needs idempotence.
+
+    >>> from upsweep import lab
+    >>> print(lab.laws(lab.trace("vector-reduction", n=8)))
+    associative, commutative
     """
     reached = _reached(trace)
     inner = [k for k in reached if trace.machine.left[k] >= 0]
@@ -260,7 +269,12 @@ class Comparison:
 
 @of_run
 def compare(a: Trace, b: Trace | str) -> Comparison:
-    """Counts and circuits of two traces, or of a trace and a textbook kernel on the same items, side by side."""
+    """Counts and circuits of two traces, or of a trace and a textbook kernel on the same items, side by side.
+
+    >>> from upsweep import lab
+    >>> print(str(lab.compare(lab.trace("kogge-stone", n=8), "brent-kung")).splitlines()[-1])
+    the two build different networks
+    """
     if isinstance(b, str):
         b = case(b, x=a.case.x, op=a.case.op, identity=a.case.identity).run()
     mine, other = counts(a), counts(b)

@@ -62,6 +62,11 @@ def to_dict(trace: Trace, model: Banks = TODAY, cut: Cut | None = None) -> dict[
       `flaw` is null, "gap", "overlap" or "order" (right inputs, wrong order); text "?" is an uninitialised value.
     * `wire` of a node is the last input it covers: where the network draws it; `step` is null for a leaf. `level` is the step
       in the trace's own division: the row in which the network draws it.
+
+    >>> from upsweep import lab
+    >>> made = lab.to_dict(lab.trace("sequential", n=4))
+    >>> made["name"], made["x"], made["result"]
+    ('sequential', ['1', '2', '3', '4'], {'array': 'y', 'first': 4, 'size': 4})
     """
     cut = cut or Cut(trace.step, np.ones(len(trace.step), bool))
     steps = _steps(trace, model, cut)

@@ -24,7 +24,13 @@ class State:
 
 @of_run
 def provenance(trace: Trace) -> list[State]:
-    """The inputs that every word is made of, step by step: figure 11.6 from the run itself."""
+    """The inputs that every word is made of, step by step: figure 11.6 from the run itself.
+
+    >>> from upsweep import lab
+    >>> states = lab.provenance(lab.trace("brent-kung", n=8))
+    >>> states[2].words["xy[7]"], states[3].words["xy[7]"]
+    (((4, 7),), ((0, 7),))
+    """
     shared = trace.at("store") & (trace.space == (2 if (trace.space == 2).any() else 1))
     states: list[State] = []
     words: dict[str, Intervals] = {}

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Schedule:
-    """Who runs when: one of `ascending`, `descending`, `lockstep`, `random-<seed>`, or a list of thread numbers."""
+    """Who runs when: one of `ascending`, `descending`, `lockstep`, `random-<seed>`, or a list of thread numbers.
+
+    >>> from upsweep import lab
+    >>> print(lab.Schedule("descending", resident=2))
+    descending, 2 blocks at a time, issued ascending
+    """
 
     name: str | Sequence[int] = "ascending"
     resident: int | None = None

@@ -79,7 +79,13 @@ class Barriers:
 
 @of_run
 def barriers(trace: Trace) -> Barriers:
-    """The barriers that can go, by removal, and those that are missing, by insertion before every line and set of lines."""
+    """The barriers that can go, by removal, and those that are missing, by insertion before every line and set of lines.
+
+    >>> from upsweep import lab
+    >>> print(lab.barriers(lab.trace("kogge-stone", n=8)))
+    needed: line 21, line 24
+    separates nothing: line 24, pass 3 of 3
+    """
     spots = tuple(sorted(_passes(trace)))
     if any_race(trace, trace.epoch):
         return _racing(trace, spots, trace.n)

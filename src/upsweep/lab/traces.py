@@ -135,6 +135,11 @@ class Trace:
     `site`, `thread`, `block`, `epoch` (barriers passed), `word` (the machine-wide number of the word touched) and
     `node` (the value's node in the network) tell the whole story. `lab.check`, `lab.counts`, `lab.identify` and the other
     functions of `upsweep.lab` answer questions about it.
+
+    >>> from upsweep import lab
+    >>> run = lab.trace("brent-kung", x=[3, 1, 7, 0])
+    >>> run.values, run.n
+    ([3, 4, 11, 11], 4)
     """
 
     def __init__(self, case: Case, machine: Machine, kernels: tuple[Rewritten, ...], given: dict[str, Array],

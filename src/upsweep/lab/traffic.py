@@ -20,6 +20,11 @@ class Banks:
     proportionally smaller groups. `padding` moves word a to a + (a >> padding), as if the kernel padded its indices.
 
     `Banks()` is today's hardware; `Banks(16, group=16)` is that of 2007, for which the padding literature was written.
+
+    >>> from upsweep import lab
+    >>> run = lab.trace("blelloch", n=64)
+    >>> [lab.counts(run, banks).wavefronts for banks in (lab.Banks(), lab.Banks(16, group=16), lab.Banks(padding=5))]
+    [93, 161, 53]
     """
 
     banks: int = 32
@@ -77,7 +82,13 @@ def _instructions(trace: Trace, events: np.ndarray, group: int) -> tuple[np.ndar
 
 @of_run
 def accesses(trace: Trace, model: Banks = TODAY) -> list[Access]:
-    """Every shared memory instruction of the kernel, iteration by iteration, with its bank conflicts."""
+    """Every shared memory instruction of the kernel, iteration by iteration, with its bank conflicts.
+
+    >>> from upsweep import lab
+    >>> rows = lab.accesses(lab.trace("reduction", n=64), lab.Banks(16, group=16))
+    >>> [row.degree for row in rows if row.text == "xy[left]"]
+    [2, 4, 4, 4, 2, 1]
+    """
     events = np.flatnonzero((trace.space == 2) & trace.at("load", "store", "atomic"))
     if not len(events):
         return []
@@ -126,7 +137,12 @@ class Branch:
 
 @of_run
 def divergence(trace: Trace, warp: int = 32) -> list[Branch]:
-    """Every branch and loop, in the units that a warp sees: its arrivals, and those in which its threads disagree."""
+    """Every branch and loop, in the units that a warp sees: its arrivals, and those in which its threads disagree.
+
+    >>> from upsweep import lab
+    >>> [(b.text, b.arrivals, b.divergent) for b in lab.divergence(lab.trace("reduction", n=64)) if b.divergent]
+    [('left < right', 6, 5), ('t == 0', 1, 1)]
+    """
     events = np.flatnonzero(trace.at("branch", "loop"))
     loops = trace.at("loop")[events]
     taken = np.where(loops, trace.word[events] & 1, trace.word[events])
@@ -172,7 +188,13 @@ class Coalescing:
 
 @of_run
 def coalescing(trace: Trace, sector: int = 32) -> list[Coalescing]:
-    """Every global load and store: how many sectors of `sector` bytes a warp's request touches."""
+    """Every global load and store: how many sectors of `sector` bytes a warp's request touches.
+
+    >>> from upsweep import lab
+    >>> loads = lab.coalescing(lab.trace("blelloch-interleaved", n=64))
+    >>> loads[0].text, loads[0].sectors, loads[0].ideal
+    ('x[start + 2 * t]', 8, 4)
+    """
     events = np.flatnonzero((trace.space == 1) & trace.at("load", "store"))
     if not len(events):
         return []

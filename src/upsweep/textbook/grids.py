@@ -181,9 +181,9 @@ def domino(x, y, carries, flags, n):
 
 
 def domino_dynamic(x, y, carries, flags, counter, n):
-    """Single-pass scan with dynamic block indices: a block takes its number when it starts, so none waits for a later one.
+    """Single-pass scan whose blocks take their numbers as they start (PMPP chapter 11, dynamic block index).
 
-    PMPP chapter 11, dynamic block index; with it no order of issue and no residency can deadlock.
+    So no block waits for one that starts later: no order of issue and no residency can deadlock.
     """
     t = cuda.threadIdx.x
     xy = cuda.shared.array(BLOCK, dtype)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from upsweep.adjoint import RULES
+from upsweep.adjoint_rules import RULES
 from upsweep.arguments import dtype_of
 from upsweep.operators import ops
 from upsweep.summed import scan_and_sums, sums_of

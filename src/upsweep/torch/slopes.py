@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from upsweep.adjoint import RULES
+from upsweep.adjoint_rules import RULES
 from upsweep.arguments import dtype_of, number_of
 from upsweep.arithmetic import LOG_ADD_EXP, LogAddExp, decay_in, inverse_in
 from upsweep.operators import ops

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from upsweep.lab.exercises import EXERCISES, Exercise
 from upsweep.lab.exercises.answers import Answer, read
 from upsweep.lab.exercises.marks import POINTS, VALUES, Mark, of_banks, of_races, of_values, of_work
 from upsweep.lab.findings import Report
+from upsweep.lab.limits import MEMORY, environment
 from upsweep.lab.machine import scope
 from upsweep.lab.reading import KernelError
 from upsweep.lab.schedule import Schedule
@@ -31,8 +31,7 @@ WITNESSED = 33
 STRINGS = "; the items are strings in this run: only `op` combines them, and only `identity` stands for none"
 """The words for a kernel that does something else with its items."""
 SECONDS = 60
-MEMORY = 3 << 30
-"""The seconds and the bytes that a solution may take, in a process of its own."""
+"""The seconds that a solution may take, in a process of its own."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,8 @@ class Grade:
 
     exercise: Exercise
     marks: tuple[Mark, ...]
+    stopped: bool = False
+    """Whether the answer took too much time or memory: it is not run a second time to be shown."""
 
     @property
     def points(self) -> int:
@@ -55,73 +56,83 @@ class Grade:
         return "\n".join([head, *map(str, self.marks)])
 
 
-def grade(path: str | Path) -> Grade:
-    """Grade a file that answers one of the exercises; its functions, or its constants, say which.
+def grade(path: str | Path, number: int | None = None) -> Grade:
+    """Grade a file that answers one of the exercises; its functions, or its constants, say which, where no number does.
 
     The file is read and not run: its kernels are traced in a process of their own, with a limit of time and of memory,
     and nothing else in it counts. Where there are no processes, as in a browser, they are traced in this one.
 
     Raises:
-        ValueError: where the file answers none.
+        ValueError: where the file answers none, or another one than the number says.
     """
     path = Path(path)
     text = path.read_text(encoding="utf-8")
-    return graded(text, path.name) if sys.platform in ("emscripten", "wasi") else _apart(text, path.name)
+    here = sys.platform in ("emscripten", "wasi")
+    return graded(text, path.name, number) if here else _apart(text, path.name, number)
 
 
-def _apart(text: str, file: str) -> Grade:
+def _apart(text: str, file: str, number: int | None) -> Grade:
     """`graded` in a child process."""
     answer = read(text, file)
-    exercise = _answered(answer)
-    asked = json.dumps({"text": text, "file": file})
-    quiet = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    exercise = _answered(answer, number)
+    asked = json.dumps({"text": text, "file": file, "number": exercise.number})
     # In an empty folder Python finds no module of the student's.
     with tempfile.TemporaryDirectory() as empty:
         try:
             done = subprocess.run([sys.executable, "-m", "upsweep.lab.exercises.child"], input=asked, text=True, timeout=SECONDS,
-                                  capture_output=True, cwd=empty, env=quiet)  # fmt: skip
+                                  capture_output=True, cwd=empty, env=environment())  # fmt: skip
         except subprocess.TimeoutExpired:
-            return _none(
-                exercise,
-                [
-                    f"{file} was stopped after {SECONDS} seconds: something in it does not end, or this machine is busy"
-                ],
-            )
+            why = f"after {SECONDS} seconds: something in it does not end, or this machine is busy"
+            return _stopped(exercise, f"{file} was stopped {why}")
     # The mistake is ours or Python's: its last line is shown.
     if done.returncode > 0:
         last = (done.stderr.strip().splitlines() or ["it ended"])[-1]
-        return _none(exercise, [f"{file} was stopped: {last}"])
+        return _stopped(exercise, f"{file} was stopped: {last}")
     if done.returncode < 0:
-        return _none(
-            exercise,
-            [f"{file} was stopped: it took more than {MEMORY >> 30} GiB, or more than {SECONDS} seconds"],
-        )
+        why = f"it took more than {MEMORY >> 30} GiB, or more than {SECONDS} seconds"
+        return _stopped(exercise, f"{file} was stopped: {why}")
     said = json.loads(done.stdout)
     return Grade(exercise, tuple(Mark(m["what"], m["points"], m["of"], tuple(m["remarks"])) for m in said))
 
 
-def graded(text: str, file: str = "answer.py") -> Grade:
+def graded(text: str, file: str = "answer.py", number: int | None = None) -> Grade:
     """Grade the text of an answer in this process.
 
     Raises:
-        ValueError: where it answers no exercise.
+        ValueError: where it answers no exercise, or another one than the number says.
     """
     answer = read(text, file)
-    exercise = _answered(answer)
+    exercise = _answered(answer, number)
     if answer.blanks:
         return _none(exercise, [f"line {line} still has a blank" for line in answer.blanks])
     return _asked(exercise, answer) if exercise.questions else _traced(exercise, answer)
 
 
-def _answered(answer: Answer) -> Exercise:
+def _answered(answer: Answer, number: int | None) -> Exercise:
+    if number is not None:
+        if _answers(answer, EXERCISES[number]):
+            return EXERCISES[number]
+        names = _names(EXERCISES[number])
+        raise ValueError(
+            f"{answer.file} does not hold {names}: exercise {number} is answered under this name"
+        )
     for exercise in EXERCISES.values():
-        named = [q.name for q in exercise.questions]
-        if named and any(name in answer.constants for name in named):
-            return exercise
-        if not named and all(name in answer.functions for name in exercise.takes_over.values()):
+        if _answers(answer, exercise):
             return exercise
     names = "; ".join(f"{e.number}: {', '.join(e.takes_over.values()) or e.name}" for e in EXERCISES.values())
     raise ValueError(f"{answer.file} holds neither the function of an exercise nor its constants ({names})")
+
+
+def _answers(answer: Answer, exercise: Exercise) -> bool:
+    """Whether it holds the functions of an exercise, or one of its constants."""
+    constants = [q.name for q in exercise.questions]
+    if constants:
+        return any(name in answer.constants for name in constants)
+    return all(name in answer.functions for name in exercise.takes_over.values())
+
+
+def _names(exercise: Exercise) -> str:
+    return ", ".join([q.name for q in exercise.questions] or exercise.takes_over.values())
 
 
 def _asked(exercise: Exercise, answer: Answer) -> Grade:
@@ -177,6 +188,10 @@ def _none(exercise: Exercise, remarks: list[str]) -> Grade:
         return Grade(exercise, (Mark("answers", 0, 100, tuple(remarks)),))
     first = Mark("values", 0, POINTS["values"], tuple(remarks))
     return Grade(exercise, (first, *(Mark(what, 0, POINTS[what]) for what in list(POINTS)[1:])))
+
+
+def _stopped(exercise: Exercise, why: str) -> Grade:
+    return replace(_none(exercise, [why]), stopped=True)
 
 
 def cases(exercise: Exercise, answer: Answer) -> Iterator[tuple[Case, Case, bool]]:

@@ -39,14 +39,14 @@ def exercises() -> list[dict[str, Any]]:
 def grade(given: Mapping[str, Any]) -> dict[str, Any]:
     """The marks of a text, hints from the general to the particular, and the dials of the run that the page plays.
 
-    That is a run that fails; of a right answer the first run that the task names.
+    That is a run that fails; of a right answer the first run that the task names; of an answer that was stopped none.
     """
     exercise, text = EXERCISES[int(given["number"])], str(given["text"])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{exercise.name}.py"
         path.write_text(text, encoding="utf-8")
-        result = graded(path)
-    played = next(_runs_of(exercise, text, every=result.passed), None)
+        result = graded(path, exercise.number)
+    played = None if result.stopped else next(_runs_of(exercise, text, every=result.passed), None)
     return {
         "points": result.points, "of": sum(mark.of for mark in result.marks), "passed": result.passed,
         "marks": [{"what": mark.what, "points": mark.points, "of": mark.of} for mark in result.marks],

@@ -12,6 +12,8 @@ import sys
 from contextlib import suppress
 from threading import Lock
 
+from upsweep.lab.limits import environment, limit
+
 STOPPED = json.dumps({"error": "stopped: nothing of this run is kept"})
 
 
@@ -42,7 +44,7 @@ class Worker:
     def started(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", __name__]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "encoding": "utf-8"}
-        self.process = subprocess.Popen(command, **pipes)
+        self.process = subprocess.Popen(command, env=environment(), **pipes)
         return self.process
 
     def forget(self) -> None:
@@ -70,6 +72,7 @@ class Worker:
 def main() -> None:
     from upsweep.lab.page.answers import answer
 
+    limit()
     # Prints of a user's operator go to the terminal and not among the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
