@@ -229,6 +229,8 @@ def test_mistakes_say_what_to_pass():
         (up.DTypeError, "do not go with halflife", lambda: up.ema(x, halflife=np.timedelta64(1, "s"))),
         (up.DTypeError, "have no differences", lambda: up.ema(x, halflife=1.0, times=["1", "2"])),
         (ValueError, "halflife=0", lambda: up.ema(x, halflife=0)),
+        (ValueError, "halflife=.*0", lambda: up.ema(x, halflife=datetime.timedelta())),
+        (ValueError, "halflife=.*NaT", lambda: up.ema(x, halflife=np.timedelta64("NaT"))),
         (ValueError, "alpha=2 .*from 0 to 1", lambda: up.ema(x, 2)),
         (up.DTypeError, "a=None is no value", lambda: up.linear_recurrence(None, x)),
         (up.DTypeError, "initial=.*None.* is no value", lambda: up.scan([x, x], axis=1, initial=[1.0, None])),
