@@ -25,7 +25,8 @@ def types_of(x: Any) -> list[Any]:
     """
     if library_of(x) != "pandas":
         return []
-    return list(x.dtypes) if getattr(x, "ndim", 1) == 2 else [getattr(x, "dtype", None)]
+    # Groups of a table have two dimensions and no dtypes; `items` refuses them.
+    return list(getattr(x, "dtypes", ())) if getattr(x, "ndim", 1) == 2 else [getattr(x, "dtype", None)]
 
 
 def items(x: Any, types: Sequence[Any] | None = None) -> np.ndarray:
