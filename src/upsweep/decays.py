@@ -23,7 +23,7 @@ def weighted(alpha: Any, halflife: Any, times: Any, initial: Any) -> None:
     if isinstance(alpha, (int, float)) and not 0 <= alpha <= 1:
         raise ValueError(f"alpha={alpha!r} is no weight of the newest item: pass one from 0 to 1")
     duration = isinstance(halflife, (timedelta, np.timedelta64))
-    nothing = halflife - halflife if duration else 0
+    nothing: Any = halflife - halflife if duration else 0
     if (duration or isinstance(halflife, (int, float))) and not halflife > nothing:
         raise ValueError(
             f"halflife={halflife!r} is no time after which a weight has halved: pass one above 0"

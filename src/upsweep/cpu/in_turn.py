@@ -25,11 +25,7 @@ def runner(variant: Variant, dtype: np.dtype, identity: float) -> Callable[..., 
     extreme, sign, size_bits = finder(dtype, larger), bits - 1, (1 << (bits - 1)) - 1
     lowest = int(np.array(identity, dtype).view(f"i{size}"))
     neutral, nothing = lowest ^ (lowest >> sign & size_bits), float(identity)
-    upto, before, upto_past, before_past = (
-        vectors(variant.vector, dtype, neutral, exclusive, past)
-        for past in (False, True)
-        for exclusive in (False, True)
-    )
+    lines = vectors(variant.vector, dtype, neutral)
 
     @inner
     def ordered(b):
@@ -61,10 +57,7 @@ def runner(variant: Variant, dtype: np.dtype, identity: float) -> Callable[..., 
         p = cast_bits(few(x, y, head, p, exclusive))
         x, y, w = x + head * size, y + head * size, w - head
         whole = w * size // LINE
-        if past and y & (LINE - 1) == 0:
-            p = before_past(x, y, whole, p) if exclusive else upto_past(x, y, whole, p)
-        else:
-            p = before(x, y, whole, p) if exclusive else upto(x, y, whole, p)
+        p = lines(x, y, whole, p, exclusive, past)
         done = whole * LINE
         few(x + done, y + done, w - done // size, p, exclusive)
 

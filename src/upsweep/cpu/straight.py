@@ -61,11 +61,7 @@ def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., N
     join, fold_row = joiners(S, S, 1, 1, combine, fold)
     read, write, take = Items([stored], [dtype], True).read, S.write, gathered(OPERANDS)
     size, neutral = dtype.itemsize, int(identity)
-    upto, before, upto_past, before_past = (
-        vectors(variant.vector, stored, neutral, exclusive, past)
-        for past in (False, True)
-        for exclusive in (False, True)
-    )
+    lines = vectors(variant.vector, stored, neutral)
     cast, stretch = S.cast, STRETCH // size
     settled = _settled(variant.vector, dtype, stored, cast)
 
@@ -97,10 +93,7 @@ def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., N
         p = items(x, y, head, start(place, known), exclusive)
         x, y, w = x + head * size, y + head * size, w - head
         whole = w * size // LINE
-        if past and y & (LINE - 1) == 0:
-            p = before_past(x, y, whole, p) if exclusive else upto_past(x, y, whole, p)
-        else:
-            p = before(x, y, whole, p) if exclusive else upto(x, y, whole, p)
+        p = lines(x, y, whole, p, exclusive, past)
         done = whole * LINE
         write((place,), 0, items(x + done, y + done, w - done // size, p, exclusive))
 
@@ -129,10 +122,26 @@ def _settled(how: str, dtype: np.dtype, stored: np.dtype, cast: Any) -> Any:
     return inner((lambda p: False) if last is None else (lambda p: p == cast(last)))
 
 
-def vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bool) -> Any:
+def vectors(how: str, dtype: np.dtype, neutral: int) -> Any:
     """A function that scans `count` cache lines of items, from a prefix on, and gives the prefix behind them. Floats are compared
     as integers: such a prefix, and what is neutral, is an `ordered` one.
     """
+    upto, before, upto_past, before_past = (
+        _vectors(how, dtype, neutral, exclusive, past)
+        for past in (False, True)
+        for exclusive in (False, True)
+    )
+
+    @inner
+    def lines(x, y, count, p, exclusive, past):
+        if past and y & (LINE - 1) == 0:
+            return before_past(x, y, count, p) if exclusive else upto_past(x, y, count, p)
+        return before(x, y, count, p) if exclusive else upto(x, y, count, p)
+
+    return lines
+
+
+def _vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bool) -> Any:
     size, both = dtype.itemsize, _on_vectors(how)
     n, signed = LINE // size, dtype.kind in "if"
     item = ir.IntType(8 * size)
