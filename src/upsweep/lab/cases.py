@@ -14,7 +14,7 @@ from upsweep.lab.rewrite import rewrite
 from upsweep.lab.schedule import Schedule
 from upsweep.lab.traces import Case
 from upsweep.operator import OperatorError
-from upsweep.operators import as_operator, ops
+from upsweep.operators import as_operator
 from upsweep.textbook import KERNELS, Kernel, Launch, Setup, named
 from upsweep.textbook.dialect import asks_for_identity
 from upsweep.textbook.mistakes import MISTAKES, Mistake
@@ -79,7 +79,7 @@ def case(
         items, shape = _items(n, x, model), None
         setup = _setup(kernel, row, model, len(items), grid, block, warp, names, shared)
     operator, row = as_operator(op), model
-    if row and row.answer and operator is not ops.ADD:
+    if row and row.answer and operator is not as_operator("add"):
         raise ValueError(f"{row.name} is written for sums: leave op out")
     kind = expect or (row.result if row else "")
     neutral = identity if identity is not None else operator.identity
