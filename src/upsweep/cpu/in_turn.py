@@ -10,8 +10,8 @@ import numpy as np
 
 from upsweep.cpu.extremes import finder
 from upsweep.cpu.memory import Items, adopted, gathered, inner
-from upsweep.cpu.straight import LONG, vectors
-from upsweep.cpu.words import LINE, OPERANDS, SUM
+from upsweep.cpu.straight import over_lines
+from upsweep.cpu.words import OPERANDS, SUM
 from upsweep.operators import Variant
 
 
@@ -25,7 +25,6 @@ def runner(variant: Variant, dtype: np.dtype, identity: float) -> Callable[..., 
     extreme, sign, size_bits = finder(dtype, larger), bits - 1, (1 << (bits - 1)) - 1
     lowest = int(np.array(identity, dtype).view(f"i{size}"))
     neutral, nothing = lowest ^ (lowest >> sign & size_bits), float(identity)
-    lines = vectors(variant.vector, dtype, neutral)
 
     @inner
     def ordered(b):
@@ -49,17 +48,9 @@ def runner(variant: Variant, dtype: np.dtype, identity: float) -> Callable[..., 
             q = (b if b > p else p) if larger else (b if b < p else p)
             write_bits((y,), i, ordered(p if exclusive else q))
             p = q
-        return p
+        return cast_bits(p)
 
-    @inner
-    def scan(x, y, w, p, exclusive, past):
-        head = min(w, (-y & (LINE - 1)) // size) if w > LONG else 0
-        p = cast_bits(few(x, y, head, p, exclusive))
-        x, y, w = x + head * size, y + head * size, w - head
-        whole = w * size // LINE
-        p = lines(x, y, whole, p, exclusive, past)
-        done = whole * LINE
-        few(x + done, y + done, w - done // size, p, exclusive)
+    scan = over_lines(variant.vector, dtype, neutral, few)
 
     def run(which, frame, past, w, known, exclusive, rows):
         places, items, results, x_across, y_across = take(frame, 0, 1)

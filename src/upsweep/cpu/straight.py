@@ -61,7 +61,6 @@ def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., N
     join, fold_row = joiners(S, S, 1, 1, combine, fold)
     read, write, take = Items([stored], [dtype], True).read, S.write, gathered(OPERANDS)
     size, neutral = dtype.itemsize, int(identity)
-    lines = vectors(variant.vector, stored, neutral)
     cast, stretch = S.cast, STRETCH // size
     settled = _settled(variant.vector, dtype, stored, cast)
 
@@ -87,15 +86,7 @@ def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., N
             p = q
         return p
 
-    @inner
-    def scan(place, x, y, w, known, exclusive, past):
-        head = min(w, (-y & (LINE - 1)) // size) if w > LONG else 0
-        p = items(x, y, head, start(place, known), exclusive)
-        x, y, w = x + head * size, y + head * size, w - head
-        whole = w * size // LINE
-        p = lines(x, y, whole, p, exclusive, past)
-        done = whole * LINE
-        write((place,), 0, items(x + done, y + done, w - done // size, p, exclusive))
+    scan = over_lines(variant.vector, stored, neutral, items)
 
     def run(which, frame, past, w, known, exclusive, rows):
         if which == SUM:
@@ -105,7 +96,9 @@ def runner(variant: Variant, stored: np.dtype, identity: Any) -> Callable[..., N
         elif which == SCAN:
             place, x, y, x_across, y_across = take(frame, 0, 1)
             for k in range(rows):
-                scan(place + k * size, x + k * x_across, y + k * y_across, w, known, exclusive, past)
+                at = place + k * size
+                p = scan(x + k * x_across, y + k * y_across, w, start(at, known), exclusive, past)
+                write((at,), 0, p)
         elif which == JOIN:
             join(frame, w)
         else:
@@ -122,10 +115,12 @@ def _settled(how: str, dtype: np.dtype, stored: np.dtype, cast: Any) -> Any:
     return inner((lambda p: False) if last is None else (lambda p: p == cast(last)))
 
 
-def vectors(how: str, dtype: np.dtype, neutral: int) -> Any:
-    """A function that scans `count` cache lines of items, from a prefix on, and gives the prefix behind them. Floats are compared
-    as integers: such a prefix, and what is neutral, is an `ordered` one.
+def over_lines(how: str, dtype: np.dtype, neutral: int, items: Any) -> Any:
+    """A function that scans w items, from a prefix on, and gives the prefix behind them. Whole cache lines of results are scanned
+    at once, those before and behind one by one, by `items`. Floats are compared as integers: such a prefix, and what is neutral,
+    is an `ordered` one.
     """
+    size = dtype.itemsize
     upto, before, upto_past, before_past = (
         _vectors(how, dtype, neutral, exclusive, past)
         for past in (False, True)
@@ -133,15 +128,23 @@ def vectors(how: str, dtype: np.dtype, neutral: int) -> Any:
     )
 
     @inner
-    def lines(x, y, count, p, exclusive, past):
+    def scan(x, y, w, p, exclusive, past):
+        head = min(w, (-y & (LINE - 1)) // size) if w > LONG else 0
+        p = items(x, y, head, p, exclusive)
+        x, y, w = x + head * size, y + head * size, w - head
+        whole = w * size // LINE
         if past and y & (LINE - 1) == 0:
-            return before_past(x, y, count, p) if exclusive else upto_past(x, y, count, p)
-        return before(x, y, count, p) if exclusive else upto(x, y, count, p)
+            p = before_past(x, y, whole, p) if exclusive else upto_past(x, y, whole, p)
+        else:
+            p = before(x, y, whole, p) if exclusive else upto(x, y, whole, p)
+        done = whole * LINE
+        return items(x + done, y + done, w - done // size, p, exclusive)
 
-    return lines
+    return scan
 
 
 def _vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: bool) -> Any:
+    """A function that scans `count` cache lines of items in this way."""
     size, both = dtype.itemsize, _on_vectors(how)
     n, signed = LINE // size, dtype.kind in "if"
     item = ir.IntType(8 * size)

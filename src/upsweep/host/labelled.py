@@ -31,16 +31,14 @@ def types_of(x: Any) -> list[Any]:
 
 def items(x: Any, types: Sequence[Any] | None = None) -> np.ndarray:
     """The items of such an object. They must lie in memory already, and each must be a number. `types` are known already."""
-    made = _ITEMS[library_of(x)]
-    return made(x, types_of(x) if types is None else types) if made is _of_pandas else made(x)
+    return _ITEMS[library_of(x)](x, types_of(x) if types is None else types)
 
 
 def labelled(like: Any, y: np.ndarray, types: Sequence[Any] | None = None) -> Any:
     """A result with the labels of the input, where both have the same shape; else the result as it is."""
     if library_of(like) == "pyarrow" or y.shape != tuple(like.shape):
         return y if y.ndim else y[()]
-    made = _LABELLED[library_of(like)]
-    return made(like, y, types_of(like) if types is None else types) if made is _as_pandas else made(like, y)
+    return _LABELLED[library_of(like)](like, y, types_of(like) if types is None else types)
 
 
 def check_alike(given: Sequence[Any]) -> None:
@@ -175,7 +173,7 @@ def _own_type(types: Sequence[Any]) -> Any:
     return None if isinstance(own, np.dtype) else own
 
 
-def _of_polars(x: Any) -> np.ndarray:
+def _of_polars(x: Any, types: Sequence[Any]) -> np.ndarray:
     import polars
 
     if not isinstance(x, (polars.Series, polars.DataFrame)):
@@ -192,7 +190,7 @@ def _of_polars(x: Any) -> np.ndarray:
     return _together(x, columns, [column.dtype for column in columns])
 
 
-def _of_arrow(x: Any) -> np.ndarray:
+def _of_arrow(x: Any, types: Sequence[Any]) -> np.ndarray:
     columns = getattr(x, "columns", [x])
     if any(getattr(column, "null_count", 0) for column in columns):
         raise DTypeError(_MISSING.format("Arrow's nulls", "pyarrow.compute.fill_null(x, 0)"))
@@ -215,7 +213,7 @@ def _together(x: Any, columns: Sequence[Any], types: Sequence[Any], dtype: str |
     return made
 
 
-def _of_xarray(x: Any) -> np.ndarray:
+def _of_xarray(x: Any, types: Sequence[Any]) -> np.ndarray:
     import xarray
 
     if isinstance(x, xarray.Dataset):
@@ -274,11 +272,11 @@ def _as_array(dtype: Any, y: np.ndarray) -> Any:
     return pandas.array(y) if missing and y.dtype.kind in "biuf" and y.dtype != np.float16 else y
 
 
-def _as_polars(like: Any, y: np.ndarray) -> Any:
+def _as_polars(like: Any, y: np.ndarray, types: Sequence[Any]) -> Any:
     import polars
 
     if isinstance(like, polars.DataFrame):
-        return polars.DataFrame([_as_polars(column, y[:, c]) for c, column in enumerate(like)])
+        return polars.DataFrame([_as_polars(column, y[:, c], types) for c, column in enumerate(like)])
     made = polars.Series(like.name, y)
     zone = getattr(like.dtype, "time_zone", None)
     if zone is None or y.dtype.kind != "M":
@@ -286,4 +284,4 @@ def _as_polars(like: Any, y: np.ndarray) -> Any:
     return made.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
 
 
-_LABELLED = {"pandas": _as_pandas, "polars": _as_polars, "xarray": lambda like, y: like.copy(data=y)}
+_LABELLED = {"pandas": _as_pandas, "polars": _as_polars, "xarray": lambda like, y, types: like.copy(data=y)}
