@@ -8,7 +8,7 @@ from typing import Any
 
 from upsweep.gpu import functions, params
 from upsweep.gpu.choice import Choice
-from upsweep.gpu.demands import light, turned_piece, words, words_read
+from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
@@ -109,11 +109,20 @@ class Columns(Choice):
         (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if words else (0,)
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()};\n"
+            f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
             f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"
         )
         return f"{numbers}\n{super().spec(plan)}"
+
+    def _keeps(self, plan: Plan) -> bool:
+        """Whether block sums take the place of items, which are as wide, so that items of a costly operator are not swept up
+        twice."""
+        plain = plan.map is plan.finish is None and plan.loads == plan.accumulators and not plan.reduce
+        (x, *others), size = self.layout.loads, plan.loads[0].itemsize
+        lines = patched(x) and not (turned(x) or others or self.shape.cross) and x.size == size >= 4
+        return lines and plain and costly(plan)
 
     def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
         loose, sums = patched(x) and at >= 0, not read and x is self.layout.stores[-1]
@@ -184,14 +193,14 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     sizes = [x.size for x in layout.loads if patched(x)]
     line = min((size for size in sizes if LITTLE * size > max(sizes)), default=4)
     warps, item, again = WARPS, words(plan, layout), functions.reads_again(plan)
-    wide = item > 2 and not again
+    wide, slow = item > 2 and not again, costly(plan)
     pair = sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
     loose, alone = are_loose(plan, layout), item == 1 and not plan.segmented
     # Two thirds of the warps work where tiles have more stages: too few for operators of many instructions.
     single = light(plan) and item <= 2 and not (plan.segmented or plan.reduce)
     listed = light(plan) and layout.heads is not None and layout.heads.rows[-1] == 0 and not plan.reduce
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
-    if turning:
+    if turning or slow:
         line = 4
 
     for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
@@ -201,7 +210,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     size = 0 if layout.bytes else sum(sizes)
     apart = loose and lie_apart(plan, layout, True)
     dense = loose and not apart and are_stretch(plan, layout, columns, STRETCHED_HALVES)
-    stretched = loose and are_stretch(plan, layout, columns, STRETCHED)
+    stretched = loose and are_stretch(plan, layout, columns, 32 if slow else STRETCHED)
     while True:
         shape = for_columns(
             layout.n,
@@ -221,15 +230,21 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             shape = for_turned(shape, min(sizes), piece)
         elif stretched and not (wide and go_by_lines(layout, columns)):
             # Results apart take half as much as the inputs of two stages.
-            taken, double = (sum(sizes) * 3 // 2, False) if apart else (sum(sizes), alone)
+            taken, double = (sum(sizes) * 3 // 2, False) if apart else (sum(sizes), alone and not slow)
             shape = for_stretch(
                 shape, layout.n, columns, taken, double, wide, item > MANY, layout.bytes > 0, chip.shared
             )
         elif shape.lanes == 32 and are_uneven(layout):
             grain = grain_of(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):
-                shape = for_loose(shape, columns, line, item > MANY)
-            elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
+                shape = replace(shape, loose=True) if slow else for_loose(shape, columns, line, item > MANY)
+            elif (
+                item == 1
+                and not slow
+                and grain >= 4
+                and shape.vector <= 2
+                and not (plan.reduce or plan.segmented)
+            ):
                 shape = for_uneven(shape)
             staged = staged and shape.loose
         if shape.loose:

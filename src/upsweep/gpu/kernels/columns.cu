@@ -24,10 +24,11 @@ struct Worker : Mover {
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) x[i] = Map()(given[i], index[i]);
   }
-  // The same swept up; `swept` are its heads, swept up likewise.
+  // The same swept up; `swept` are its heads, swept up likewise. KEPT sums have been swept up by `sum`.
   __device__ __forceinline__ void read(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS], u32& swept) const {
     read_items(k, v, strip, at, x);
-    up_sweep(x, swept);
+    if constexpr (KEPT) up_sweep_heads<ITEMS>(swept);
+    else up_sweep(x, swept);
   }
 
   // Bit i: a segment starts at item i of the run.
@@ -100,7 +101,9 @@ struct Worker : Mover {
       Item x[ITEMS];
       u32 swept = heads_of_run(k, v, strip, at);
       keep_heads(k, v, strip, swept);
-      read(k, v, strip, at, x, swept);
+      read_items(k, v, strip, at, x);
+      up_sweep(x, swept);
+      each<KEPT>([&](auto i) { keep_sums<i.value>(k, v, strip, at, x); });
       Element e = up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub);
       if (sub == SUBS - 1) s.sums[stage_of(k)][part(strip)][32 * v + own] = e;
     }
