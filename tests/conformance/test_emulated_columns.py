@@ -59,5 +59,6 @@ def test_lines_that_begin_anywhere_are_swept_in_order_too(emulated, call, monkey
     emulated.forget()
     emulated.gpu.loaded.clear()
     assert wrong(call, emulated) is None
-    assert "upsweep_columns" in emulated.gpu.loaded and "upsweep_walk" not in emulated.gpu.loaded
+    assert "upsweep_columns" in emulated.gpu.loaded
+    assert "upsweep_walk" not in emulated.gpu.loaded
     emulated.forget()
