@@ -62,3 +62,32 @@ def test_lines_that_begin_anywhere_are_swept_in_order_too(emulated, call, monkey
     assert "upsweep_columns" in emulated.gpu.loaded
     assert "upsweep_walk" not in emulated.gpu.loaded
     emulated.forget()
+
+
+HELD = [
+    Call("max-int8", ((3000, 7), 0), segments="lengths"),
+    Call("min-int8", ((2500, 30), 0), segments="line", exclusive=True),
+    Call("add-int8", ((2900, 5), 0), segments="line", reverse=True),
+    Call("add-uint8", ((2100, 11), 0), segments="offsets", reverse=True, exclusive=True),
+    Call("xor-bool", ((1500, 65), 0), segments="lengths"),
+    Call("add-int8", ((700, 101), 0), segments="line"),
+    # Batches that begin at a word, but not at a piece of 16 bytes.
+    Call("add-int8", ((3, 804, 7), 1), segments="lengths"),
+    Call("max-int8", ((3, 802, 10), 1), reverse=True, exclusive=True),
+    Call("add-int8", ((3, 804, 5), 1)),
+]
+
+
+@pytest.mark.parametrize("call", HELD, ids=str)
+def test_lines_of_bytes_that_lanes_hold_whole(emulated, call, monkeypatch):
+    """Segments start within runs of lines, and tiles and batches end within them."""
+    from upsweep.gpu import columns
+
+    found, wanted = set(), columns._are_flat
+    monkeypatch.setattr(columns, "FLAT_LEAST", 0)
+    monkeypatch.setattr(columns, "_are_flat", lambda *given: found.add(wanted(*given)) or wanted(*given))
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    assert wrong(call, emulated) is None
+    assert True in found
+    emulated.forget()

@@ -92,13 +92,12 @@ class Columns(Choice):
         prefixes = rounded_up(
             rounded_up(sums, item_align) + stages * (parts + (not plan.exclusive)) * self.width * item, 4
         )
-        return lines + rounded_up(
-            prefixes + stages * parts * 32 * self.shape.vector * 4 * plan.segmented, align
-        )
+        kept = 1 if self.shape.flat else 32 * self.shape.vector
+        return lines + rounded_up(prefixes + stages * parts * kept * 4 * plan.segmented, align)
 
     def reads_bits(self, plan: Plan) -> bool:
         words = self.shape.items in (8, 16, 32) and self.tile // self.shape.warps % 32 == 0
-        return words and not plan.reverse and self.columns <= LISTED_MOST
+        return words and not (plan.reverse or self.shape.flat) and self.columns <= LISTED_MOST
 
     def places(self, plan: Plan) -> tuple[list[int], list[int], int]:
         *inputs, heads = patches(self.layout, self.shape)
@@ -277,6 +276,19 @@ def _fill(choice: Columns) -> bool:
 def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:
     """Whether lanes may hold whole lines of bytes, as they lie: these are short, one behind another, and begin at a word."""
     many = layout.n * prod(layout.dims[:-1]) * layout.bytes >= FLAT_LEAST
-    even = all(begin(shape, x) % 4 == 0 for x in layout.arrays())
-    apart = plan.segmented or lie_apart(plan, layout, True)
-    return many and even and not apart and are_stretch(plan, layout, layout.dims[-1], FLAT)
+    even = all(_begins_at_words(shape, x) for x in layout.arrays())
+    listed = layout.heads is None or (layout.heads.rows[-1] == 0 and abs(layout.heads.along) == 1)
+    return (
+        many
+        and even
+        and listed
+        and not lie_apart(plan, layout, True)
+        and are_stretch(plan, layout, layout.dims[-1], FLAT)
+    )
+
+
+def _begins_at_words(shape: Shape, x: Lane) -> bool:
+    """Whether the lines of every warp begin at a word."""
+    lines = 32 // shape.lanes * shape.strips * shape.items
+    lowest = x.phase + x.offset + (lines - 1) * min(0, x.along)
+    return all(place % 4 == 0 for place in (lowest, lines * x.along, *x.rows[:-1]))
