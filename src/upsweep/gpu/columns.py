@@ -182,7 +182,12 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         return made
     one = replace(made, shape=shape)
     fuller = WASTE * one.tile <= made.tiles * made.tile
-    return one if fuller and shape.blocks * one.shared_bytes(plan) <= chip.shared else made
+    blocks = min(shape.blocks, chip.shared // one.shared_bytes(plan))
+    return (
+        replace(one, shape=replace(shape, blocks=blocks))
+        if fuller and blocks >= min(2, shape.blocks)
+        else made
+    )
 
 
 def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:

@@ -20,6 +20,9 @@ SECTOR = 32
 """Bytes that memory hands over at least. Neighbours so far apart along the axis, where others are nearer, are brought together;
 and so are lines of columns of so few bytes."""
 
+TURNED = 2
+"""Bytes from which items that touch along the axis are turned in a tile of columns: single bytes are brought first."""
+
 RESULTS = 9
 """The same of results. Of a copy (H200), in place -> brought: few columns of an array in Fortran's order into C's, 5 of f4 .17 ->
 .34, 3 .29 -> .34, of f8 .29 -> .39, 10 of bf16 .09 -> .245, 10 of bytes .08 -> .16, 24 .04 -> .16; but 2 of bf16 .39 -> .25, 3 of
@@ -31,7 +34,7 @@ def for_bringing(a: int, b: int, size: int) -> Shape | None:
     along the other, in which the copy's neighbours lie. None where tiles would be small.
     """
     most = min(TILE[0], TILE[1] // size)
-    across = min(b, most if a == 1 else SIDE)
+    across = min(b, max(SIDE, most // a) if a < SIDE // 2 else SIDE)
     along = min(a, most // across)
     if SIDE // 2 < along < a:
         along -= along % (SIDE // 2)

@@ -252,7 +252,8 @@ def for_loose(shape: Shape, columns: int, size: int, many: bool) -> Shape:
         return replace(shape, **fitted, loose=True)
     vector = max(1, min(LOOSE // (32 * max(2, size)), sets))
     warps = shape.warps if size < 4 else max(1, shape.warps // vector)
-    return replace(shape, vector=vector, warps=warps, blocks=1 if size == 2 else 2, loose=True)
+    blocks = min(3, WARPS // warps) if size == 2 else 2
+    return replace(shape, vector=vector, warps=warps, blocks=blocks, loose=True)
 
 
 def for_uneven(shape: Shape) -> Shape:
