@@ -91,3 +91,20 @@ def test_lines_of_bytes_that_lanes_hold_whole(emulated, call, monkeypatch):
     assert wrong(call, emulated) is None
     assert True in found
     emulated.forget()
+
+
+TURNED = [
+    Call("add-int8", ((145, 49), 0), inside="fortran"),
+    Call("xor-bool", ((45, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
+]
+
+
+@pytest.mark.parametrize("call", TURNED, ids=str)
+def test_bytes_that_would_be_turned_one_by_one_are_brought_first(emulated, call, monkeypatch):
+    monkeypatch.setattr("upsweep.gpu.shapes.bringing.LEAST", 0)
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    emulated.gpu.loaded.clear()
+    assert wrong(call, emulated) is None
+    assert {"upsweep_bring", "upsweep_columns"} <= set(emulated.gpu.loaded)
+    emulated.forget()
