@@ -13,6 +13,7 @@ from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.columns import (
+    COSTLY_BLOCKS,
     FLAT,
     FLAT_LEAST,
     LISTED_MOST,
@@ -197,14 +198,14 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     sizes = [x.size for x in layout.loads if patched(x)]
     line = min((size for size in sizes if LITTLE * size > max(sizes)), default=4)
     warps, item, again = WARPS, words(plan, layout), functions.reads_again(plan)
-    wide, slow = item > 2 and not again, costly(plan)
+    wide = item > 2 and not again
     pair = sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
     loose, alone = are_loose(plan, layout), item == 1 and not plan.segmented
     # Two thirds of the warps work where tiles have more stages: too few for operators of many instructions.
     single = light(plan) and item <= 2 and not (plan.segmented or plan.reduce)
     listed = light(plan) and layout.heads is not None and layout.heads.rows[-1] == 0 and not plan.reduce
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
-    if turning or slow:
+    if turning:
         line = 4
 
     for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
@@ -214,7 +215,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     size = 0 if layout.bytes else sum(sizes)
     apart = loose and lie_apart(plan, layout, True)
     dense = loose and not apart and are_stretch(plan, layout, columns, STRETCHED_HALVES)
-    stretched = loose and are_stretch(plan, layout, columns, 32 if slow else STRETCHED)
+    stretched = loose and are_stretch(plan, layout, columns, STRETCHED)
     while True:
         shape = for_columns(
             layout.n,
@@ -228,27 +229,23 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             plan.segmented,
             plan.sums,
         )
+        if costly(plan) and line >= 4 and shape.warps == WARPS:
+            shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
         staged = single and not turning
         if alone and turning:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
         elif stretched and not (wide and go_by_lines(layout, columns)):
             # Results apart take half as much as the inputs of two stages.
-            taken, double = (sum(sizes) * 3 // 2, False) if apart else (sum(sizes), alone and not slow)
+            taken, double = (sum(sizes) * 3 // 2, False) if apart else (sum(sizes), alone)
             shape = for_stretch(
                 shape, layout.n, columns, taken, double, wide, item > MANY, layout.bytes > 0, chip.shared
             )
         elif shape.lanes == 32 and are_uneven(layout):
             grain = grain_of(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):
-                shape = replace(shape, loose=True) if slow else for_loose(shape, columns, line, item > MANY)
-            elif (
-                item == 1
-                and not slow
-                and grain >= 4
-                and shape.vector <= 2
-                and not (plan.reduce or plan.segmented)
-            ):
+                shape = for_loose(shape, columns, line, item > MANY)
+            elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
                 shape = for_uneven(shape)
             staged = staged and shape.loose
         if shape.loose:
