@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from upsweep.gpu import driver, launch, shapes
-from upsweep.gpu.layout import Layout, Strided, arrange
+from upsweep.gpu.demands import turned_piece
+from upsweep.gpu.layout import Layout, Strided, arrange, turned
 from upsweep.gpu.shapes import bringing
 from upsweep.gpu.step import Step
 from upsweep.gpu.view import View, c_strides
@@ -138,6 +139,9 @@ def _line(layout: Layout, choice: launch.Choice) -> int | None:
     if not layout.dims or not arrays or choice.kernel in ("short", "batches"):
         return None
     if choice.across:
+        pieces = [turned_piece(layout, x, choice.shape.items) for x in arrays if turned(x) and x.size == 1]
+        if pieces and min(pieces) < bringing.TURNED:
+            return min(pieces)
         line = layout.dims[-1] * min(x.size for x in arrays)
         whole = choice.shape.stretch or choice.shape.flat or choice.shape.cross or len(layout.dims) < 2
         return None if whole or line > bringing.SECTOR else line

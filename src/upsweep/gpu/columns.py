@@ -8,11 +8,12 @@ from typing import Any
 
 from upsweep.gpu import functions, params
 from upsweep.gpu.choice import Choice
-from upsweep.gpu.demands import light, turned_piece, words, words_read
+from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.columns import (
+    COSTLY_BLOCKS,
     FLAT,
     FLAT_LEAST,
     LISTED_MOST,
@@ -92,13 +93,12 @@ class Columns(Choice):
         prefixes = rounded_up(
             rounded_up(sums, item_align) + stages * (parts + (not plan.exclusive)) * self.width * item, 4
         )
-        return lines + rounded_up(
-            prefixes + stages * parts * 32 * self.shape.vector * 4 * plan.segmented, align
-        )
+        kept = 1 if self.shape.flat else 32 * self.shape.vector
+        return lines + rounded_up(prefixes + stages * parts * kept * 4 * plan.segmented, align)
 
     def reads_bits(self, plan: Plan) -> bool:
         words = self.shape.items in (8, 16, 32) and self.tile // self.shape.warps % 32 == 0
-        return words and not plan.reverse and self.columns <= LISTED_MOST
+        return words and not (plan.reverse or self.shape.flat) and self.columns <= LISTED_MOST
 
     def places(self, plan: Plan) -> tuple[list[int], list[int], int]:
         *inputs, heads = patches(self.layout, self.shape)
@@ -109,11 +109,20 @@ class Columns(Choice):
         (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if words else (0,)
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()};\n"
+            f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
             f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"
         )
         return f"{numbers}\n{super().spec(plan)}"
+
+    def _keeps(self, plan: Plan) -> bool:
+        """Whether block sums take the place of items, which are as wide, so that items of a costly operator are not swept up
+        twice."""
+        plain = plan.map is plan.finish is None and plan.loads == plan.accumulators and not plan.reduce
+        (x, *others), size = self.layout.loads, plan.loads[0].itemsize
+        lines = patched(x) and not (turned(x) or others or self.shape.cross) and x.size == size >= 4
+        return lines and plain and costly(plan)
 
     def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
         loose, sums = patched(x) and at >= 0, not read and x is self.layout.stores[-1]
@@ -174,7 +183,12 @@ def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         return made
     one = replace(made, shape=shape)
     fuller = WASTE * one.tile <= made.tiles * made.tile
-    return one if fuller and shape.blocks * one.shared_bytes(plan) <= chip.shared else made
+    blocks = min(shape.blocks, chip.shared // one.shared_bytes(plan))
+    return (
+        replace(one, shape=replace(shape, blocks=blocks))
+        if fuller and blocks >= min(2, shape.blocks)
+        else made
+    )
 
 
 def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
@@ -215,6 +229,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             plan.segmented,
             plan.sums,
         )
+        if costly(plan) and line >= 4 and shape.warps == WARPS:
+            shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
         staged = single and not turning
         if alone and turning:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
@@ -262,6 +278,19 @@ def _fill(choice: Columns) -> bool:
 def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:
     """Whether lanes may hold whole lines of bytes, as they lie: these are short, one behind another, and begin at a word."""
     many = layout.n * prod(layout.dims[:-1]) * layout.bytes >= FLAT_LEAST
-    even = all(begin(shape, x) % 4 == 0 for x in layout.arrays())
-    apart = plan.segmented or lie_apart(plan, layout, True)
-    return many and even and not apart and are_stretch(plan, layout, layout.dims[-1], FLAT)
+    even = all(_begins_at_words(shape, x) for x in layout.arrays())
+    listed = layout.heads is None or (layout.heads.rows[-1] == 0 and abs(layout.heads.along) == 1)
+    return (
+        many
+        and even
+        and listed
+        and not lie_apart(plan, layout, True)
+        and are_stretch(plan, layout, layout.dims[-1], FLAT)
+    )
+
+
+def _begins_at_words(shape: Shape, x: Lane) -> bool:
+    """Whether the lines of every warp begin at a word."""
+    lines = 32 // shape.lanes * shape.strips * shape.items
+    lowest = x.phase + x.offset + (lines - 1) * min(0, x.along)
+    return all(place % 4 == 0 for place in (lowest, lines * x.along, *x.rows[:-1]))

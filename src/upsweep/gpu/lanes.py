@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from upsweep.gpu import batches
 from upsweep.gpu.choice import Choice
-from upsweep.gpu.demands import light, words
+from upsweep.gpu.demands import any_order, light, words
 from upsweep.gpu.layout import Layout
 from upsweep.gpu.shapes import LINE, Chip
 from upsweep.gpu.shapes.short import fits_short
@@ -14,7 +14,8 @@ from upsweep.plan import Plan
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
-    """The kernel of a scan that gives its rows to lanes, or None where many lanes sweep the tree."""
+    """The kernel of a scan that gives its rows to lanes, or None where many lanes sweep the tree: also in order where any order
+    has these bits, if lines would not come as they lie. docs/dev/gpu-notes.md has what that gains."""
     across = _are_neighbours(layout)
     fits = fits_short(layout.n, words(plan, layout), plan.segmented, light(plan))
     if plan.ahead is None and (made := batches.choose(plan, layout, chip)) is not None:
@@ -25,9 +26,9 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
         return dense(plan, layout, chip)
     if plan.order == "tree":
         return None
-    return walk(
-        plan, layout, across and any(abs(x.along) != x.size for x in layout.arrays() if x.along), chip
-    )
+    lines = across and any(abs(x.along) != x.size for x in layout.arrays() if x.along)
+    walked = walk(plan, layout, lines, chip)
+    return walked if walked.by_lines or not any_order(plan) else None
 
 
 def _are_neighbours(layout: Layout) -> bool:

@@ -213,7 +213,10 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     if (across := crosswise.choose(plan, layout, chip)) is not None:
         return across
     plan, layout = bytewise.joined(plan, layout)
-    choice = lanes.choose(plan, layout, chip) or sweeps.choose(plan, layout, chip)
+    choice = lanes.choose(plan, layout, chip)
+    if choice is None:
+        plan = replace(plan, order="tree")
+        choice = sweeps.choose(plan, layout, chip)
     words = bytewise.ragged(plan, layout) if choice.shape.loose else None
     if words is not None:
         joined = sweeps.choose(*words, chip)

@@ -85,6 +85,11 @@ class Walk(Choice):
         return 32 * (walking.walkers + walking.servers + (walking.servers - 1) // 3 * walking.apart)
 
     @property
+    def by_lines(self) -> bool:
+        """Whether lines of many columns come as they lie, in whole pieces."""
+        return self.across and not self.walking.turned
+
+    @property
     def width(self) -> int:
         return 32 // self.walking.row_lanes * self.walking.vector * self.walking.walkers
 

@@ -122,13 +122,25 @@ struct Mover {
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(raw[i]);
       } else {
-        typedef ColumnPatch<n.value> Patch;
-        const char* from = patch(k) + Input<n.value>::at + run(strip) * Patch::RUN + Patch::column(32 * v + own);
-        if constexpr (Input<n.value>::pitch) from += Patch::origin(first_of<n.value>(p, at, first(at)), p.in_strides[n.value].along);
+        const char* from = run_of<n.value>(k, v, strip, at);
 #pragma unroll
-        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(Patch::get(from, i));
+        for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(ColumnPatch<n.value>::get(from, i));
       }
     });
+  }
+  // The first item of this run in shared memory.
+  template <int I> __device__ __forceinline__ char* run_of(int k, int v, int strip, const Spot& at) const {
+    typedef ColumnPatch<I> Patch;
+    char* from = patch(k) + Input<I>::at + run(strip) * Patch::RUN + Patch::column(32 * v + own);
+    if constexpr (Input<I>::pitch) from += Patch::origin(first_of<I>(p, at, first(at)), p.in_strides[I].along);
+    return from;
+  }
+  // Block sums take the place of the items of input I. A lane without a column has no place.
+  template <int I> __device__ __forceinline__ void keep_sums(int k, int v, int strip, const Spot& at, const Item (&x)[ITEMS]) const {
+    char* to = run_of<I>(k, v, strip, at);
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++)
+      if (!WHOLE || 32 * v + own < COLUMNS) ColumnPatch<I>::put(to, i, get<I>(x[i]));
   }
 
   // Results of runs one below another, and narrow ones, are written in the place of the items, and from there line by line.

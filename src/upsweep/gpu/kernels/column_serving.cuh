@@ -17,7 +17,7 @@ struct Shared {
   Element sums[STAGES][PARTS][WIDTH];                // of the parts of a tile
   Item prefixes[STAGES][PARTS + !EXCLUSIVE][WIDTH];  // of the parts, and of the next tile where its prefix is a result of this one
 #if SEGMENTED
-  u32 heads[STAGES][PARTS][32 * VECTOR];             // of each lane's run
+  u32 heads[STAGES][PARTS][FLAT ? 1 : 32 * VECTOR];  // of each lane's run, or a bit for each run
 #endif
 };
 static_assert(SHARED_BYTES == WARPS * (STAGES * WARP_BYTES + RESULT_BYTES) + sizeof(Shared) && NODE_WORDS == NODE, "choice.py counts otherwise");

@@ -24,10 +24,11 @@ struct Worker : Mover {
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) x[i] = Map()(given[i], index[i]);
   }
-  // The same swept up; `swept` are its heads, swept up likewise.
+  // The same swept up; `swept` are its heads, swept up likewise. KEPT sums have been swept up by `sum`.
   __device__ __forceinline__ void read(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS], u32& swept) const {
     read_items(k, v, strip, at, x);
-    up_sweep(x, swept);
+    if constexpr (KEPT) up_sweep_heads<ITEMS>(swept);
+    else up_sweep(x, swept);
   }
 
   // Bit i: a segment starts at item i of the run.
@@ -62,24 +63,35 @@ struct Worker : Mover {
   // The heads that `sum` has found are kept: a finish need not look at a byte for each once more.
   __device__ __forceinline__ void keep_heads(int k, int v, int strip, u32 heads) const {
 #if SEGMENTED
-    s.heads[stage_of(k)][part(strip)][32 * v + lane] = heads;
+    s.heads[stage_of(k)][part(strip)][FLAT ? 0 : 32 * v + lane] = heads;
 #endif
   }
   __device__ __forceinline__ u32 kept_heads(int k, int v, int strip) const {
 #if SEGMENTED
-    return s.heads[stage_of(k)][part(strip)][32 * v + lane];
+    return s.heads[stage_of(k)][part(strip)][FLAT ? 0 : 32 * v + lane];
 #else
     return 0;
 #endif
   }
 
-  // Of lines that lanes hold whole: the first word of a strip, and what lanes keep of the runs before their own.
-  __device__ __forceinline__ u32* runs_of(int k, int strip) const {
-    u32* words = (u32*)(patch(k) + Input<0>::begin);
+  // Of lines that lanes hold whole: whether a segment starts in a line of the lane's run, but a row starts its first one anyway.
+  __device__ __forceinline__ auto heads_of_lines(int k, int strip, const Spot& at) const {
+    const int run = strip * LINES + lane * Held::HIGH, none = first(at) == 0 ? 0 : -1;
+    const char *list = patch(k) + HEADS_AT, *from = SEGMENTED ? heads_of(p, at, first(at)) : nullptr;
+    return [=](int line) { return HEADS_LISTED && run + line != none && HeadList::head(list, from, run + line); };
+  }
+  // Of the same: the first word of a strip, and what lanes keep of the runs before their own.
+  __device__ __forceinline__ u32* runs_of(int k, int strip, const Spot& at) const {
+    int begin = Input<0>::begin;
+    each<FLAT && (Input<0>::begin < 0)>([&](auto i) {
+      typedef ColumnPatch<i.value> Patch;
+      begin = Patch::phase(Patch::lowest(first_of<i.value>(p, at, first(at)), p.in_strides[i.value].along));
+    });
+    u32* words = (u32*)(patch(k) + begin);
     return Held::word(Input<0>::pitch < 0 ? words + STRIPS * 32 * Held::RUN - 1 : words, strip * 32 * Held::RUN);
   }
   __device__ __forceinline__ u32* kept(int k, int strip) const {
-    return (u32*)(patch(k) + WARP_BYTES) - (STRIPS - strip) * Held::STRIP;
+    return (u32*)(patch(k) + HEADS_AT) - (STRIPS - strip) * Held::STRIP;
   }
 
   __device__ __forceinline__ void sum(int k) const {
@@ -90,17 +102,21 @@ struct Worker : Mover {
     for (int i = 0; i < VECTOR * STRIPS; i++) {
       int v = i / STRIPS, strip = i % STRIPS;
       if constexpr (FLAT) {
-        u32* runs = runs_of(k, strip);
-        Held::sum_run(Held::word(runs, lane * Held::RUN));
+        u32* runs = runs_of(k, strip, at);
+        bool some = Held::sum_run(Held::word(runs, lane * Held::RUN), heads_of_lines(k, strip, at));
+        u32 starts = SEGMENTED ? __ballot_sync(FULL, some) : 0;
+        keep_heads(k, v, strip, starts);
         __syncwarp();  // all lanes have summed theirs
-        Element e = Held::sum_runs(runs, kept(k, strip), sub, own);
+        Element e = Held::sum_runs(runs, kept(k, strip), sub, own, starts);
         if (sub == SUBS - 1) s.sums[stage_of(k)][part(strip)][own] = e;
         continue;
       }
       Item x[ITEMS];
       u32 swept = heads_of_run(k, v, strip, at);
       keep_heads(k, v, strip, swept);
-      read(k, v, strip, at, x, swept);
+      read_items(k, v, strip, at, x);
+      up_sweep(x, swept);
+      each<KEPT>([&](auto i) { keep_sums<i.value>(k, v, strip, at, x); });
       Element e = up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub);
       if (sub == SUBS - 1) s.sums[stage_of(k)][part(strip)][32 * v + own] = e;
     }
@@ -135,8 +151,9 @@ struct Worker : Mover {
 
   __device__ __forceinline__ void finish(int k, int v, int strip, const Spot& at) const {
     if constexpr (FLAT) {
-      Held::finish_run(Held::word(runs_of(k, strip), lane * Held::RUN), kept(k, strip) + lane * Held::STEP,
-                       s.prefixes[stage_of(k)][part(strip)], at.t > 0 || part(strip) > 0);
+      bool anew = (kept_heads(k, v, strip) & ((1u << lane) - 1)) != 0;
+      Held::finish_run(Held::word(runs_of(k, strip, at), lane * Held::RUN), kept(k, strip) + lane * Held::STEP,
+                       s.prefixes[stage_of(k)][part(strip)], (at.t > 0 || part(strip) > 0) && !anew, heads_of_lines(k, strip, at));
       return;
     }
     i64 j = first(at) + run(strip) * ITEMS, column = at.column + 32 * v + own;

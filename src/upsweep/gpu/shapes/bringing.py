@@ -20,6 +20,11 @@ SECTOR = 32
 """Bytes that memory hands over at least. Neighbours so far apart along the axis, where others are nearer, are brought together;
 and so are lines of columns of so few bytes."""
 
+TURNED = 4
+"""Bytes from which a tile of columns turns bytes that touch along the axis; with fewer at once, the array is brought first. Of a
+copy (H200), turned in the tile -> brought: truths of 3611 x 20342 transposed along axis 0 .157 -> .192, along axis 1 .149 ->
+.173; but f2 of 4097 x 10343 .284 -> .278."""
+
 RESULTS = 9
 """The same of results. Of a copy (H200), in place -> brought: few columns of an array in Fortran's order into C's, 5 of f4 .17 ->
 .34, 3 .29 -> .34, of f8 .29 -> .39, 10 of bf16 .09 -> .245, 10 of bytes .08 -> .16, 24 .04 -> .16; but 2 of bf16 .39 -> .25, 3 of

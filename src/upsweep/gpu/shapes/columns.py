@@ -80,6 +80,10 @@ STRETCH = 42 * 1024
 """Bytes of a tile of whole lines from which lanes hold half the items, or where lanes have three columns or more, there are half
 the warps. Of a copy (H200): 65 columns of f4 .68 -> .74 by half the warps, 101 .67 -> .73."""
 
+COSTLY_BLOCKS = 2
+"""The most blocks of eight warps of costly operators on words, which want registers more than warps. Of a copy (H200), logaddexp
+by three blocks -> two: 16384 x 4096 f4 .622 -> .631, 4000000 x 13 f4 .37 -> .41, 8192 x 2048 f8 .242 -> .268."""
+
 STRIPS = 4
 """The most strips of a warp, where lines are so short that a tile would have few bytes."""
 
@@ -181,16 +185,19 @@ def for_flat(size: int) -> tuple[Shape, ...]:
     columns .465 -> .781, 7 .585 -> .790, 10 .407 -> .79, 13 .466 -> .805, 17 .454 -> .79, 25 .603 -> .81, 33 .468 -> .805, 50
     .595 -> .79, 65 .545 -> .757, 66 .751, 95 .591 -> .68, 101 .600 -> .686, 127 .686 -> .706. With half and a third of the lines
     a lane, as lanes and warps share their sums as often, 7 columns .737 and .62, 33 .73.
+
+    Within segments, byte by byte -> so: 5 columns in 6 batches .14 -> .33, 22 .34 -> .73, 30 .32 -> .64, 65 .34 -> .64; heads
+    take memory, so that lanes may hold fewer lines. Batches that begin at a word: 50 columns of 32 .47 -> .75.
     """
     lanes, lines = power_of_two(-(-size // 4)), 4 if size % 2 else 2
     most, *form = next(form for least, *form in FLAT_FORMS if size >= least)
     times = (max(1, most // (lines * size)) - 1) // 2 * 2 + 1
-    forms = [(8, 2, 1), (4, 3, 1)] if times == 1 else [form]
+    forms = [(1, 8, 2, 1), (1, 4, 3, 1)] if times == 1 else [(k, *form) for k in range(times, 0, -2)]
     return tuple(
         Shape(
-            lanes * lines * times, warps, blocks, lanes=lanes, stages=stages, stretch=-(-size // 4), loose=True, flat=True
+            lanes * lines * k, warps, blocks, lanes=lanes, stages=stages, stretch=-(-size // 4), loose=True, flat=True
         )
-        for warps, stages, blocks in (*forms, (4, 2, 1))
+        for k, warps, stages, blocks in (*forms, (times, 4, 2, 1))
     )  # fmt: skip
 
 
@@ -239,7 +246,7 @@ MANY_LOOSE = (8, 4, 8, 2)
 
 def for_loose(shape: Shape, columns: int, size: int, many: bool) -> Shape:
     """Tiles of lines of LOOSE bytes in the smallest array, whose items have `size` bytes, or of half of it where that is one; of
-    `many` words those of MANY_LOOSE."""
+    `many` words those of MANY_LOOSE. Few warps of two bytes have no block alone: 40 x 27927 f2 .335 -> .413 of a copy (H200)."""
     sets = power_of_two(-(-columns // 32))
     if many:
         items, vector, warps, blocks = MANY_LOOSE
@@ -252,7 +259,8 @@ def for_loose(shape: Shape, columns: int, size: int, many: bool) -> Shape:
         return replace(shape, **fitted, loose=True)
     vector = max(1, min(LOOSE // (32 * max(2, size)), sets))
     warps = shape.warps if size < 4 else max(1, shape.warps // vector)
-    return replace(shape, vector=vector, warps=warps, blocks=1 if size == 2 else 2, loose=True)
+    blocks = min(3, WARPS // warps) if size == 2 else 2
+    return replace(shape, vector=vector, warps=warps, blocks=blocks, loose=True)
 
 
 def for_uneven(shape: Shape) -> Shape:

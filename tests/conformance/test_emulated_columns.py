@@ -1,0 +1,110 @@
+"""Ways of columns that few calls take have the oracle's bits."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.cases import Call
+from conformance.check import wrong
+
+KEPT = [
+    Call("hash-u64", ((700, 7), 0)),
+    Call("hash-u64", ((3, 300, 5), 1), reverse=True, exclusive=True, initial="rows"),
+    Call("hash-u64", ((400, 37), 0), segments="lengths"),
+    Call("hash-u64", ((300, 40), 0), segments="flags", reverse=True, initial="rows"),
+    Call("logaddexp-float32", ((900, 35), 0), exclusive=True),
+]
+"""Stretches whose last lanes have no column, lines that begin anywhere and lines at sectors."""
+GUARD = "if (!WHOLE || 32 * v + own < COLUMNS) ColumnPatch<I>::put"
+
+
+@pytest.fixture
+def costly(emulated, monkeypatch):
+    """All operators count as costly, so that columns keep block sums."""
+    monkeypatch.setattr("upsweep.gpu.columns.costly", lambda plan: True)
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    yield emulated
+    emulated.forget()
+
+
+@pytest.mark.parametrize("call", KEPT, ids=str)
+def test_block_sums_in_the_place_of_items(costly, call):
+    assert wrong(call, costly) is None
+    assert any("upsweep_columns" in name for name in costly.gpu.loaded)
+
+
+def test_a_lane_without_a_column_that_kept_sums_is_found(costly, monkeypatch):
+    from upsweep.gpu import compile
+
+    whole = compile.text
+    assert GUARD in whole("columns", "")
+    monkeypatch.setattr(compile, "text", lambda *what: whole(*what).replace(GUARD, "ColumnPatch<I>::put"))
+    costly.forget()
+    assert wrong(KEPT[0], costly)
+
+
+IN_ORDER = [
+    Call("max-int8", ((3, 200, 150), 1), order="sequential"),
+    Call("max-float32", ((150, 333), 0), order="sequential", reverse=True, exclusive=True, initial="rows"),
+    Call("add-int8", ((400, 101), 0), order="sequential", inside="offset", segments="lengths"),
+    Call("max-bfloat16", ((300, 70), 0), order="sequential", inside="offset"),
+]
+
+
+@pytest.mark.parametrize("call", IN_ORDER, ids=str)
+def test_lines_that_begin_anywhere_are_swept_in_order_too(emulated, call, monkeypatch):
+    """Where any order has these bits. No column is walked."""
+    monkeypatch.setattr("upsweep.gpu.steps.WALKED", 32)
+    emulated.forget()
+    emulated.gpu.loaded.clear()
+    assert wrong(call, emulated) is None
+    assert "upsweep_columns" in emulated.gpu.loaded
+    assert "upsweep_walk" not in emulated.gpu.loaded
+    emulated.forget()
+
+
+HELD = [
+    Call("max-int8", ((3000, 7), 0), segments="lengths"),
+    Call("min-int8", ((2500, 30), 0), segments="line", exclusive=True),
+    Call("add-int8", ((2900, 5), 0), segments="line", reverse=True),
+    Call("add-uint8", ((2100, 11), 0), segments="offsets", reverse=True, exclusive=True),
+    Call("xor-bool", ((1500, 65), 0), segments="lengths"),
+    Call("add-int8", ((700, 101), 0), segments="line"),
+    # Batches that begin at a word, but not at a piece of 16 bytes.
+    Call("add-int8", ((3, 804, 7), 1), segments="lengths"),
+    Call("max-int8", ((3, 802, 10), 1), reverse=True, exclusive=True),
+    Call("add-int8", ((3, 804, 5), 1)),
+]
+
+
+@pytest.mark.parametrize("call", HELD, ids=str)
+def test_lines_of_bytes_that_lanes_hold_whole(emulated, call, monkeypatch):
+    """Segments start within runs of lines, and tiles and batches end within them."""
+    from upsweep.gpu import columns
+
+    found, wanted = set(), columns._are_flat
+    monkeypatch.setattr(columns, "FLAT_LEAST", 0)
+    monkeypatch.setattr(columns, "_are_flat", lambda *given: found.add(wanted(*given)) or wanted(*given))
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    assert wrong(call, emulated) is None
+    assert True in found
+    emulated.forget()
+
+
+TURNED = [
+    Call("add-int8", ((145, 49), 0), inside="fortran"),
+    Call("xor-bool", ((45, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
+]
+
+
+@pytest.mark.parametrize("call", TURNED, ids=str)
+def test_bytes_that_would_be_turned_one_by_one_are_brought_first(emulated, call, monkeypatch):
+    monkeypatch.setattr("upsweep.gpu.shapes.bringing.LEAST", 0)
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    emulated.gpu.loaded.clear()
+    assert wrong(call, emulated) is None
+    assert {"upsweep_bring", "upsweep_columns"} <= set(emulated.gpu.loaded)
+    emulated.forget()
