@@ -4,6 +4,12 @@
 #include "selective_walk.cuh"
 #include "selective_steward.cuh"
 
+// A part, made again when its steps are over: until then its numbers take no registers.
+__device__ __forceinline__ Part made_again(const Params& p, u32 task) {
+  asm volatile("" : "+r"(task));
+  return Part(p, task);
+}
+
 // The gradients of a skip and a bias.
 __device__ __forceinline__ void sum_steps(const Params& p, const Part& part, const Team& team, int lane) {
   if (lane >= part.exist) return;
@@ -16,7 +22,8 @@ __device__ __forceinline__ void sum_steps(const Params& p, const Part& part, con
   p.dbias[at] = bias;
 }
 
-__device__ __forceinline__ void walk(const Params& p, const Part& part, Team& team, int warp, int lane) {
+__device__ __forceinline__ void walk(const Params& p, u32 task, Team& team, int warp, int lane) {
+  const Part part(p, task);
   Walker walker{team, warp, lane};
   walker.begin(p, part);
   int now = 0;
@@ -28,20 +35,29 @@ __device__ __forceinline__ void walk(const Params& p, const Part& part, Team& te
     now = now + 1 < SLOTS ? now + 1 : 0;
     parity ^= now == 0;
   }
-  walker.end(p, part);
+  walker.end(p, made_again(p, task));
 }
 
-__device__ __forceinline__ void serve(const Params& p, const Part& part, Team& team, int warp, int lane) {
+__device__ __forceinline__ void serve(const Params& p, u32 task, Team& team, int warp, int lane) {
+  const Part part(p, task);
   Steward server{p, part, team, warp, lane};
   const i64 tiles = (part.n + STEPS - 1) / STEPS;
   // Only the last tile, which comes first, may be shorter than STEPS.
   const int steps = (int)(part.n - (tiles - 1) * STEPS);
+  // All other tiles of a whole group are whole.
+  const bool group = part.exist == WIDTH;
   server.begin(tiles - 1);
   int slot = 0;
   u32 parity = 1;
   for (i64 k = 0; k < tiles + SLOTS; k++) {
-    if (k >= SLOTS) server.hand_out(slot, k == SLOTS ? steps : STEPS, parity);
-    if (k < tiles) server.fill(slot, k ? STEPS : steps);
+    if (k >= SLOTS) {
+      if (group && k > SLOTS) server.hand_out<true>(slot, STEPS, parity);
+      else server.hand_out<false>(slot, k == SLOTS ? steps : STEPS, parity);
+    }
+    if (k < tiles) {
+      if (group && k) server.fill<true>(slot, STEPS);
+      else server.fill<false>(slot, k ? STEPS : steps);
+    }
     server.move();
     slot = slot + 1 < SLOTS ? slot + 1 : 0;
     parity ^= slot == 0;
@@ -52,7 +68,7 @@ __device__ __forceinline__ void serve(const Params& p, const Part& part, Team& t
   arrive(&team.summed, lane);
   if (warp) return;
   barrier_wait(&team.summed, 0);
-  sum_steps(p, part, team, lane);
+  sum_steps(p, made_again(p, task), team, lane);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) upsweep_selective_back(const __grid_constant__ Params p) {
@@ -72,7 +88,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) upsweep_selective_back(
   }
   __syncthreads();  // the barriers stand
   if (task >= p.tasks) return;
-  const Part part(p, (u32)task);
-  if (walks) walk(p, part, team, warp, lane);
-  else serve(p, part, team, warp, lane);
+  if (walks) walk(p, (u32)task, team, warp, lane);
+  else serve(p, (u32)task, team, warp, lane);
 }

@@ -22,14 +22,14 @@ constexpr int NEAR = SIZE < 8 ? 4 : 2, APART = WIDTH / NEAR, PIECES = NEAR / VEC
 __device__ __forceinline__ int place_of(int piece, int v) { return (piece % PIECES * VEC + v) * APART + piece / PIECES; }
 __device__ __forceinline__ int channel_at(int place) { return place % APART * NEAR + place / APART; }
 
-// An item's numbers. It gives step, drive and dy to the walk. The walk forwards adds y, and the walk backwards puts the sums of
-// dh b and of dh a h rate in place of drive and dy.
+// An item's numbers. It gives step, drive and dy to the walk, which puts the sums of dh b and of dh a h rate in place of drive and
+// dy, and adds y.
 struct alignas(16) Item { Real step, drive, dy, y; };
 
 struct Tile {
   Item items[STEPS][WIDTH];
-  // b, then c.
-  Pack<Real, OWN> shared[2][TURNS][STEPS * LANES];
+  // b, then c, of each step in every order.
+  Pack<Real, OWN> shared[2][STEPS][TURNS][LANES];
   // The states before the tile, of each warp's places; in the end db and dc, summed over its channels.
   union { Real parts[WALKERS][STEPS * 2 * PADDED]; Pack<Real, OWN> mark[WALKERS][WIDTH][LANES]; };
 };
@@ -38,5 +38,7 @@ struct Team {
   // The state before every KEPT-th step.
   Pack<Real, OWN> trail[STEPS / KEPT][SIDE][32 * WALKERS];
   u64 full[SLOTS], done[SLOTS], summed;
+  // Of all channels, for each warp that serves.
+  alignas(16) Real bias[SERVERS][WIDTH], skip[SERVERS][WIDTH];
 };
 static_assert(TEAMS * sizeof(Team) == MEMORY, "layers/ counts otherwise");

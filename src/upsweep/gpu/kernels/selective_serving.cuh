@@ -25,13 +25,12 @@ struct Shared {
         for (int o = 0; o < OWN; o++) if (state + o < STATES) x[k].x[o] = ((const Value*)from)[o];
     }
   }
-  // turn: state o ^ turn of a pack goes to place o.
-  __device__ __forceinline__ void put(Pack<Real, OWN> (&to)[STEPS * LANES], int lane, int turn = 0) const {
+  __device__ __forceinline__ void put(Pack<Real, OWN> (&to)[STEPS * LANES], int lane) const {
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
       Pack<Real, OWN> wide;
 #pragma unroll
-      for (int o = 0; o < OWN; o++) wide.x[o] = convert<Real>(x[k].x[o ^ turn]);
+      for (int o = 0; o < OWN; o++) wide.x[o] = convert<Real>(x[k].x[o]);
       if (k * 32 + lane < STEPS * LANES) to[k * 32 + lane] = wide;
     }
   }

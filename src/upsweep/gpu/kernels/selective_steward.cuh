@@ -39,6 +39,9 @@ struct Steward {
     mark = p.marks + ((line / CHUNK + part.sequence + tile) * p.channels + part.first) * STATES;
     parts = p.parts + (part.first / WIDTH * p.lines + line + j + warp * SHARE) * 2 * STATES;
     each_channel([&](int v) { dskip[v] = dbias[v] = 0; });
+    team.bias[warp][lane] = p.bias && lane < part.exist ? p.bias[part.first + lane] : Real(0);
+    team.skip[warp][lane] = p.skip && lane < part.exist ? p.skip[part.first + lane] : Real(0);
+    __syncwarp();
   }
   // Moves on to the tile before.
   __device__ __forceinline__ void move() {
@@ -48,8 +51,8 @@ struct Steward {
     mark -= p.channels * STATES;
     parts -= STEPS * 2 * STATES;
   }
-  // How many of the lane's steps exist, in a tile of m steps.
-  __device__ __forceinline__ int exist(int m) const { return owned ? max(min(m - first, MINE), 0) : 0; }
+  // How many of the lane's steps exist, in a tile of m steps. WHOLE: all that a tile can have.
+  template <bool WHOLE> __device__ __forceinline__ int exist(int m) const { return WHOLE ? MINE : owned ? max(min(m - first, MINE), 0) : 0; }
   // The pieces of the tile that was filled `ago` tiles before the next one.
   __device__ __forceinline__ void load(Pieces& x, int m, int ago) const {
     load_pieces(delta + ago * STEPS * p.delta.step, p.delta.step, m, x.delta);
@@ -58,36 +61,55 @@ struct Steward {
     load_pieces(g + ago * STEPS * p.out.step, p.out.step, m, x.g);
   }
   // Numbers of the lane's channels: they are read for each tile, so that they take no registers between tiles.
-  __device__ __forceinline__ void load_channels(const Real* from, Real (&x)[VEC]) const {
-    each_channel([&](int v) { x[v] = from && owned ? from[part.first + place * VEC + v] : Real(0); });
+  __device__ __forceinline__ void load_channels(const Real (&from)[WIDTH], Real (&x)[VEC]) const {
+    const Pack<Real, VEC> held = ((const Pack<Real, VEC>*)from)[place];
+    each_channel([&](int v) { x[v] = held.x[v]; });
   }
   // Starts to copy the states before the tile, of the places whose sums this warp hands out.
-  __device__ __forceinline__ void bring_mark(Tile& tile) const {
+  template <bool WHOLE> __device__ __forceinline__ void bring_mark(Tile& tile) const {
     constexpr int COUNT = WIDTH / SERVERS * LANES, CUT = sizeof(Pack<Real, OWN>) < 16 ? sizeof(Real) : 16;
 #pragma unroll
     for (int k = 0; k < (COUNT + 31) / 32; k++) {
       const int i = warp * COUNT + k * 32 + lane, at = i / LANES, state = i % LANES * OWN, channel = channel_at(at);
       if (COUNT % 32 && k * 32 + lane >= COUNT) break;
       Pack<Real, OWN>& to = tile.mark[at * WALKERS / WIDTH][at][i % LANES];
-      if (PADDED == STATES && channel < part.exist)
+      if (PADDED == STATES && (WHOLE || channel < part.exist))
 #pragma unroll
         for (int c = 0; c < sizeof(to); c += CUT) copy_async<CUT>((char*)&to + c, (const char*)(mark + channel * STATES + state) + c);
       else load_states(mark + channel * STATES, i % LANES, channel < part.exist, to.x);
     }
   }
+  // Neighbouring steps are written in other orders, so that lanes do not meet in a bank.
+  __device__ __forceinline__ void put_shared(const Shared& from, Pack<Real, OWN> (&to)[STEPS][TURNS][LANES]) const {
+    constexpr int OTHER = TURNS > 1 ? UNIT : 0;
+    const int odd = OTHER ? lane / LANES % 2 : 0;
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+      if (STEPS * LANES < 32 && lane >= STEPS * LANES) break;
+      Real wide[OWN];
+#pragma unroll
+      for (int o = 0; o < OWN; o++) wide[o] = convert<Real>(odd ? from.x[k].x[o ^ OTHER] : from.x[k].x[o]);
+#pragma unroll
+      for (int turned = 0; turned < TURNS; turned++) {
+        Pack<Real, OWN> pack;
+#pragma unroll
+        for (int o = 0; o < OWN; o++) pack.x[o] = wide[o ^ turned * UNIT];
+        to[k * PACK_STEPS + lane / LANES][turned ^ odd][lane % LANES] = pack;
+      }
+    }
+  }
   // Brings and prepares this warp's steps of a tile of m steps.
-  __device__ __forceinline__ void fill(int slot, int m) const {
+  template <bool WHOLE> __device__ __forceinline__ void fill(int slot, int m) const {
     Tile& tile = team.tile[slot];
-    const int mine = exist(m);
+    const int mine = exist<WHOLE>(m);
     Pieces x;
     load(x, mine, 0);
     Real bias[VEC];
-    load_channels(p.bias, bias);
+    load_channels(team.bias[warp], bias);
     Shared both;
-    both.load(pack, shared.step, m, lane);
-    bring_mark(tile);
-#pragma unroll
-    for (int turned = 0; turned < TURNS; turned++) both.put(tile.shared[warp][turned], lane, turned * UNIT);
+    both.load(pack, shared.step, WHOLE ? STEPS : m, lane);
+    bring_mark<WHOLE>(tile);
+    put_shared(both, tile.shared[warp]);
 #pragma unroll
     for (int o = 0; o < MINE; o++) {
       Real step[VEC], dy[VEC];
@@ -104,14 +126,14 @@ struct Steward {
     arrive(&team.full[slot], lane);
   }
   // Hands out the results of this warp's steps of the tile before that, of m steps, when they have been walked.
-  __device__ __forceinline__ void hand_out(int slot, int m, u32 parity) {
+  template <bool WHOLE> __device__ __forceinline__ void hand_out(int slot, int m, u32 parity) {
     const Tile& tile = team.tile[slot];
-    const int mine = exist(m);
+    const int mine = exist<WHOLE>(m);
     Pieces x;
     load(x, mine, SLOTS);
     Real bias[VEC], skip[VEC];
-    load_channels(p.bias, bias);
-    load_channels(p.skip, skip);
+    load_channels(team.bias[warp], bias);
+    load_channels(team.skip[warp], skip);
     barrier_wait(&team.done[slot], parity);
     char *du_ = du + SLOTS * STEPS * p.du.step, *ddelta_ = ddelta + SLOTS * STEPS * p.ddelta.step;
     char* dz_ = dz + SLOTS * STEPS * p.dz.step;
@@ -138,7 +160,7 @@ struct Steward {
       if (o < mine) *(Piece*)ddelta_ = rounded_piece(slope);
       each_channel([&](int v) { dskip[v] = mul_add(dy[v], x.u[o][v], dskip[v]); dbias[v] += o < mine ? slope[v] : Real(0); });
     }
-    add_parts(tile, m - warp * SHARE);
+    add_parts(tile, WHOLE ? STEPS : m - warp * SHARE);
     // The warp's part of the tile may be written again.
     __syncwarp();
   }

@@ -19,145 +19,169 @@ struct Walker {
   Real rate[SIDE][OWN], carry[SIDE][OWN], da[SIDE][OWN];
 
   __device__ __forceinline__ int place(int side) const { return base + (side ^ swap); }
-  __device__ __forceinline__ void read(Ahead& x, const Tile& tile, int t) const {
+  // Where the lane's numbers of some steps lie. They move along with the walk, so that a step's number needs no arithmetic.
+  struct Place {
+    Item* item[SIDE];
+    const Pack<Real, OWN>* shared;
+    Pack<Real, OWN>* trail;
+
+    __device__ __forceinline__ void move(int steps) {
 #pragma unroll
-    for (int s = 0; s < SIDE; s++) x.item[s] = tile.items[t][place(s)];
-    x.b = tile.shared[0][turned][t * LANES + mine];
-    x.c = tile.shared[1][turned][t * LANES + mine];
+      for (int s = 0; s < SIDE; s++) item[s] += steps * WIDTH;
+      shared += steps * TURNS * LANES;
+      trail += steps / KEPT * SIDE * WALKERS * 32;
+    }
+    __device__ __forceinline__ void read(Ahead& x, int t) const {
+#pragma unroll
+      for (int s = 0; s < SIDE; s++) x.item[s] = item[s][t * WIDTH];
+      x.b = shared[t * TURNS * LANES];
+      x.c = shared[(STEPS + t) * TURNS * LANES];
+    }
+    // The state of side s before step t.
+    __device__ __forceinline__ Pack<Real, OWN>& kept(int t, int s) const { return trail[(t / KEPT * SIDE + s) * WALKERS * 32]; }
+  };
+  __device__ __forceinline__ Place place_at(Tile& tile, int t) const {
+    Place at;
+#pragma unroll
+    for (int s = 0; s < SIDE; s++) at.item[s] = &tile.items[t][place(s)];
+    at.shared = &tile.shared[0][t][turned][mine];
+    at.trail = &team.trail[t / KEPT][0][warp * 32 + lane];
+    return at;
   }
 
   // Walks forwards from the state before the tile, and leaves the states before some of its steps in the trail.
   __device__ __forceinline__ void again(Real (&h)[SIDE][OWN], Tile& tile) {
-    // Decays are made a step ahead, so that exponentials never make a state wait.
+    // Numbers are read two steps ahead, and decays are made one step ahead, so that no state waits for them.
     Ahead ahead[2];
     Real decay[2][SIDE][OWN];
-    // Steps whose results the lanes of a channel sum together.
-    Real y[LEFT_LANES];
     auto make_decay = [&](int k, int s, int o) { decay[k][s][o] = exp2_of(ahead[k].item[s].step * rate[s][o]); };
-    read(ahead[0], tile, 0);
+    Place at = place_at(tile, 0);
+    at.read(ahead[0], 0);
+    at.read(ahead[1], 1);
 #pragma unroll
     for (int i = 0; i < SIDE * OWN; i++) make_decay(0, i / OWN, i % OWN);
 #pragma unroll 1
-    for (int begin = 0; begin < STEPS; begin += BODY)
+    for (int begin = 0; begin < STEPS; begin += BODY, at.move(BODY))
 #pragma unroll
       for (int k = 0; k < BODY; k++) {
-        const int t = begin + k;
-        const Ahead& now = ahead[k % 2];
-        read(ahead[(k + 1) % 2], tile, (t + 1) % STEPS);
-        Real sums[SIDE];
+        Ahead& now = ahead[k % 2];
 #pragma unroll
         for (int s = 0; s < SIDE; s++) {
           if (k % KEPT == 0) {
             Pack<Real, OWN> before;
 #pragma unroll
             for (int o = 0; o < OWN; o++) before.x[o] = h[s][o];
-            team.trail[t / KEPT][s][warp * 32 + lane] = before;
+            at.kept(k, s) = before;
           }
-          sums[s] = 0;
 #pragma unroll
-          for (int o = 0; o < OWN; o++) {
-            h[s][o] = mul_add(decay[k % 2][s][o], h[s][o], now.item[s].drive * now.b.x[o]);
-            sums[s] = o ? mul_add(h[s][o], now.c.x[o], sums[s]) : h[s][o] * now.c.x[o];
-          }
+          for (int o = 0; o < OWN; o++) h[s][o] = mul_add(decay[k % 2][s][o], h[s][o], now.item[s].drive * now.b.x[o]);
         }
+        // After the last steps numbers are read in vain, of what lies behind the tile's arrays.
+        at.read(now, k + 2);
 #pragma unroll
         for (int i = 0; i < SIDE * OWN; i++) make_decay((k + 1) % 2, i / OWN, i % OWN);
-        sum_turned<SIDE, 1, LEFT_LANES * REST>(sums);
-        y[k % LEFT_LANES] = sums[0];
-        if ((k + 1) % LEFT_LANES == 0) {
-          int first = 0;
-          bool wanted = true;
-          sum_over_lanes<LEFT_LANES * REST / 2, REST, LEFT_LANES>(y, lane, first, wanted);
-          tile.items[t + 1 - LEFT_LANES + first][place(0)].y = y[0];
-        }
       }
   }
 
   // Walks backwards from the state after the tile.
   __device__ __forceinline__ void back(Real (&h)[SIDE][OWN], Tile& tile) {
-    // Steps whose sums the lanes of a channel make together.
-    constexpr int TURN = max_of(1, LEFT_LANES / 2), COUNT = 2 * TURN, LEFT = left_of(LEFT_LANES / 2, 1, COUNT);
+    // What the states of a channel give: the sums of dh b, of dh a h rate and of c h. The lanes of a channel make those of
+    // LEFT_LANES steps together, and each is left with the sums of one step.
+    constexpr int COUNT = 3;
     static_assert(LEFT_LANES <= BODY && KEPT == 2 && BODY % 2 == 0, "the loop is cut otherwise");
     Ahead x[KEPT];
     Pack<Real, OWN> trail[SIDE];
-    Real sums[COUNT];
+    Real sums[LEFT_LANES * COUNT], steps[LEFT_LANES];
+    Place at = place_at(tile, STEPS - BODY);
+    Item* made = at.item[0];
+    Real* parts = tile.parts[warp] + (STEPS - BODY) * 2 * PADDED + mine * OWN;
     auto read_step = [&](int t, int k) {
-      read(x[k], tile, t + k);
+      at.read(x[k], t + k);
       if (k) return;
 #pragma unroll
-      for (int s = 0; s < SIDE; s++) trail[s] = team.trail[t / KEPT][s][warp * 32 + lane];
+      for (int s = 0; s < SIDE; s++) trail[s] = at.kept(t, s);
     };
-    read_step(STEPS - KEPT, 1);
-    read_step(STEPS - KEPT, 0);
+    read_step(BODY - KEPT, 1);
+    read_step(BODY - KEPT, 0);
 #pragma unroll 1
-    for (int begin = STEPS - BODY; begin >= 0; begin -= BODY)
+    for (int begin = STEPS - BODY; begin >= 0; begin -= BODY, made -= BODY * WIDTH, parts -= BODY * 2 * PADDED)
 #pragma unroll
       for (int pair = BODY - KEPT; pair >= 0; pair -= KEPT) {
-        const int t = begin + pair;
-        // The state before each of two steps, and its decay.
-        Real decay[KEPT][SIDE][OWN], before[KEPT][SIDE][OWN];
+        Real decay[KEPT][SIDE][OWN];
 #pragma unroll
-        for (int s = 0; s < SIDE; s++)
+        for (int i = 0; i < SIDE * OWN; i++)
+#pragma unroll
+          for (int k = 0; k < KEPT; k++) decay[k][i / OWN][i % OWN] = exp2_of(x[k].item[i / OWN].step * rate[i / OWN][i % OWN]);
+        // db, then dc, of two steps.
+        Real both[KEPT][2][OWN], with[KEPT][COUNT][SIDE];
+#pragma unroll
+        for (int s = 0; s < SIDE; s++) {
+          // The state before each of the two steps.
+          Real before[KEPT][OWN];
 #pragma unroll
           for (int o = 0; o < OWN; o++) {
-            decay[0][s][o] = exp2_of(x[0].item[s].step * rate[s][o]);
-            decay[1][s][o] = exp2_of(x[1].item[s].step * rate[s][o]);
-            before[0][s][o] = trail[s].x[o];
-            before[1][s][o] = mul_add(decay[0][s][o], trail[s].x[o], x[0].item[s].drive * x[0].b.x[o]);
+            before[0][o] = trail[s].x[o];
+            before[1][o] = mul_add(decay[0][s][o], trail[s].x[o], x[0].item[s].drive * x[0].b.x[o]);
           }
 #pragma unroll
-        for (int k = KEPT - 1; k >= 0; k--) {
-          // db, then dc.
-          Real both[2][OWN], with[2][SIDE];
-#pragma unroll
-          for (int s = 0; s < SIDE; s++) {
+          for (int k = KEPT - 1; k >= 0; k--) {
             const Item& item = x[k].item[s];
-            Real with_b = 0, with_rate = 0;
+            Real with_b = 0, with_rate = 0, with_c = 0;
 #pragma unroll
             for (int o = 0; o < OWN; o++) {
               const Real dh = mul_add(x[k].c.x[o], item.dy, carry[s][o]);
-              both[0][o] = s ? mul_add(dh, item.drive, both[0][o]) : dh * item.drive;
-              both[1][o] = s ? mul_add(h[s][o], item.dy, both[1][o]) : h[s][o] * item.dy;
+              both[k][0][o] = s ? mul_add(dh, item.drive, both[k][0][o]) : dh * item.drive;
+              both[k][1][o] = s ? mul_add(h[s][o], item.dy, both[k][1][o]) : h[s][o] * item.dy;
               with_b = o ? mul_add(dh, x[k].b.x[o], with_b) : dh * x[k].b.x[o];
+              with_c = o ? mul_add(h[s][o], x[k].c.x[o], with_c) : h[s][o] * x[k].c.x[o];
               carry[s][o] = dh * decay[k][s][o];
-              h[s][o] = before[k][s][o];
+              h[s][o] = before[k][o];
               const Real q = carry[s][o] * h[s][o];
               with_rate = o ? mul_add(q, rate[s][o], with_rate) : q * rate[s][o];
               da[s][o] = mul_add(q, item.step, da[s][o]);
             }
-            with[0][s] = with_b;
-            with[1][s] = with_rate;
+            with[k][0][s] = with_b;
+            with[k][1][s] = with_rate;
+            with[k][2][s] = with_c;
           }
-          // The last steps' numbers are read in vain.
-          read_step(pair ? t - KEPT : max(begin - KEPT, 0), k);
-          sum_turned<OWN, UNIT, LANES * REST>(both[0]);
-          sum_turned<OWN, UNIT, LANES * REST>(both[1]);
+        }
+        Real walked[KEPT];
+#pragma unroll
+        for (int k = 0; k < KEPT; k++) walked[k] = x[k].item[0].step;
+        // The last steps' numbers are read in vain.
+        if (pair == 0) at.move(begin ? -BODY : 0);
+        read_step(pair ? pair - KEPT : BODY - KEPT, 1);
+        read_step(pair ? pair - KEPT : BODY - KEPT, 0);
+#pragma unroll
+        for (int k = KEPT - 1; k >= 0; k--) {
+          const int turn_of = (pair + k) % LEFT_LANES;
+          steps[turn_of] = walked[k];
+          sum_turned<OWN, UNIT, LANES * REST>(both[k][0]);
+          sum_turned<OWN, UNIT, LANES * REST>(both[k][1]);
           Real left[2 * UNIT];
 #pragma unroll
-          for (int i = 0; i < 2 * UNIT; i++) left[i] = both[i / UNIT][i % UNIT];
+          for (int i = 0; i < 2 * UNIT; i++) left[i] = both[k][i / UNIT][i % UNIT];
           int first = 0;
           bool wanted = true;
           sum_over_lanes<REST / 2, 1, 2 * UNIT>(left, lane, first, wanted);
 #pragma unroll
           for (int v = 0; v < left_of(REST / 2, 1, 2 * UNIT); v++) {
             const int i = first + v;
-            if (wanted) tile.parts[warp][(t + k) * 2 * PADDED + i / UNIT * PADDED + mine * OWN + (i % UNIT ^ turn)] = left[v];
+            if (wanted) parts[((pair + k) * 2 + i / UNIT) * PADDED + (i % UNIT ^ turn)] = left[v];
           }
 #pragma unroll
-          for (int i = 0; i < 2; i++) {
-            sum_turned<SIDE, 1, LEFT_LANES * REST>(with[i]);
-            sums[(pair + k) % TURN * 2 + i] = with[i][0];
+          for (int i = 0; i < COUNT; i++) {
+            sum_turned<SIDE, 1, LEFT_LANES * REST>(with[k][i]);
+            sums[turn_of * COUNT + i] = with[k][i][0];
           }
-          if ((pair + k) % TURN == 0) {
+          if (turn_of == 0) {
             int first = 0;
             bool wanted = true;
-            sum_over_lanes<LEFT_LANES * REST / 2, REST, COUNT>(sums, lane, first, wanted);
+            sum_over_lanes<LEFT_LANES * REST / 2, REST, LEFT_LANES * COUNT>(sums, lane, first, wanted);
+            Real step = steps[0];
 #pragma unroll
-            for (int v = 0; v < LEFT; v++) {
-              const int i = first + v;
-              Item& to = tile.items[t + k + i / 2][place(0)];
-              (i % 2 ? to.dy : to.drive) = sums[v];
-            }
+            for (int i = 1; i < LEFT_LANES; i++) step = first == i * COUNT ? steps[i] : step;
+            made[(pair + k + first / COUNT) * WIDTH] = Item{step, sums[0], sums[1], sums[2]};
           }
         }
       }

@@ -215,4 +215,5 @@ def _memory_back(real: int, lanes: int, own: int, walkers: int) -> int:
     """Bytes of shared memory that a group of channels needs on the way back."""
     turns, padded = min(own, 32 // lanes), lanes * own
     tile = _STEPS * real * (4 * CHANNELS + 2 * turns * padded + 2 * walkers * padded)
-    return 2 * (tile + 24) + _STEPS // 2 * CHANNELS * padded * real
+    numbers = 2 * _BACK_SERVERS * CHANNELS * real
+    return 2 * (tile + 24) + _STEPS // 2 * CHANNELS * padded * real + numbers
