@@ -21,6 +21,7 @@ from upsweep.cpu import image
 from upsweep.cpu.interrupts import held_back
 from upsweep.cpu.kept import Code, digest, kept, read, writable
 from upsweep.cpu.shipped import shipped
+from upsweep.engine import EngineError
 from upsweep.operators import variant_of
 
 
@@ -87,7 +88,17 @@ def ensure(unit: Unit) -> None:
     """
     if find_spec("numba") is None or not (shipped(unit.what) or read(_file(unit))):
         with _lock, held_back():
-            import numba  # noqa: F401
+            _check_compiler()
+
+
+def _check_compiler() -> None:
+    """An EngineError where numba is told to compile nothing. What is kept runs all the same."""
+    import numba
+
+    if numba.config.DISABLE_JIT:
+        raise EngineError(
+            "numba is told to compile nothing: unset NUMBA_DISABLE_JIT, or pass engine='numpy', which needs no compiler"
+        )
 
 
 def callable_at(where: int, arguments: int) -> Callable[..., int]:
@@ -107,6 +118,7 @@ def compiled(unit: Unit) -> Code:
     note.start()
     try:
         with held_back():
+            _check_compiler()
             from upsweep.cpu import compile as compiler
 
             return compiler.compiled(unit, _symbol(unit), compiler.here())

@@ -27,6 +27,9 @@ def jitted(**options: Any) -> Callable[[Any], Any]:
 
     def compiled(fn: Any) -> Any:
         made: Any = numba.njit(nogil=True, **options)(fn)
+        if made is fn:
+            # NUMBA_DISABLE_JIT leaves it to Python.
+            return made
         made._cache = _Cache(fn)
         # numba asks for this by its name, in the first call of each types.
         compile_for = made._compile_for_args
