@@ -29,4 +29,6 @@ def test_the_cpu_engine_says_what_to_do(tmp_path):
     made = called(tmp_path, "lambda a, b: a - 2 * b", "cpu")
     assert made.returncode
     said = made.stderr.strip().split("\n")[-1]
-    assert said.startswith("upsweep.engine.EngineError: numba is told to compile nothing: unset NUMBA_DISABLE_JIT")
+    assert said.startswith(
+        "upsweep.engine.EngineError: numba is told to compile nothing: unset NUMBA_DISABLE_JIT"
+    )

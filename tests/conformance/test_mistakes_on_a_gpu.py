@@ -70,5 +70,7 @@ def test_a_scan_of_truths_starts_from_a_truth(emulated):
 def test_a_scan_of_integers_starts_from_one_that_its_dtype_holds(emulated, wide, dtype):
     """The host looks at the number; one on a device would wrap, and the largest so far would be another."""
     x = emulated.value(np.array([1, 2], dtype))
-    with pytest.raises(up.DTypeError, match=r"initial of u?int\d+ does not fit .* u?int\d+: convert it first"):
+    with pytest.raises(
+        up.DTypeError, match=r"initial of u?int\d+ does not fit .* u?int\d+: convert it first"
+    ):
         up.scan(x, "max", initial=emulated.value(np.array(3, wide)))

@@ -19,7 +19,7 @@ def array(path, x):
 def test_an_array_is_replaced(tmp_path):
     np.save(tmp_path / "x.npy", X)
     array(tmp_path / "y.zarr", np.zeros((50, 7), "i4"))
-    with pytest.raises(up.FileError, match="exists already.*overwrite=True"):
+    with pytest.raises(up.FileError, match=r"exists already.*overwrite=True"):
         up.scan_file(tmp_path / "x.npy", tmp_path / "y.zarr", axis=0)
     up.scan_file(tmp_path / "x.npy", tmp_path / "y.zarr", axis=0, overwrite=True)
     made = zarr.open_array(tmp_path / "y.zarr", mode="r")

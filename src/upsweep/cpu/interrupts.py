@@ -14,7 +14,7 @@ def held_back() -> Iterator[None]:
     """An interruption (Ctrl-C) comes when the work within is done.
 
     An exception between two lines of numba or llvmlite leaves them broken for the rest of the process: registries that lack
-    functions, and modules of LLVM that are freed twice, which ends the process (1 in 700 interruptions of a compilation).
+    functions, and modules of LLVM that are freed twice, which ends the process.
     """
     # Python handles signals in the main thread alone, and None and numbers stand for handlers that are none of Python's.
     if threading.current_thread() is not threading.main_thread() or not callable(

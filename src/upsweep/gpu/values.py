@@ -34,7 +34,7 @@ def start(value: Any, dtype: np.dtype, like: Any) -> View:
     """The values that a scan starts from, in the accumulator's dtype: a value that travels with the launch, or device memory."""
     if on_gpu(value):
         seen = view(value)
-        # Nobody waits for these numbers, so integers that may not hold are refused by their dtype. On the host they are looked at.
+        # Nobody waits for these numbers: wider integers are refused by their dtype, where the host looks at each number.
         whole = seen.dtype.kind in "iu" and dtype.kind in "iu"
         return _cast(seen, dtype, "initial", "safe" if whole else "same_kind")
     host = np.asarray(value)
