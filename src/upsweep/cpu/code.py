@@ -95,7 +95,7 @@ def _check_compiler() -> None:
     """An EngineError where numba is told to compile nothing. What is kept runs all the same."""
     import numba
 
-    if numba.config.DISABLE_JIT:
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         raise EngineError(
             "numba is told to compile nothing: unset NUMBA_DISABLE_JIT, or pass engine='numpy', which needs no compiler"
         )
