@@ -486,7 +486,7 @@ MISTAKES = {
     "suffix": (["scan", "x.txt"], "neither .npy nor"),
     "axis": (
         ["scan", "plane.npy"],
-        "the array has shape (3, 4): say which axis to scan along, axis=0 (--axis 0)",
+        "the array has 2 dimensions (3, 4): say which to scan along, axis=0 to axis=1",
     ),
     "operator": (["scan", "x.npy", "--op", "plus"], "no operator is called 'plus'"),
     "identity": (["scan", "x.npy", "--op", "argmax"], "takes a tuple of 2"),
@@ -499,7 +499,7 @@ MISTAKES = {
         "there is no column 'zone'",
     ),
     "column": (["scan", "t.csv", "--column", "w"], "there is no column 'w'"),
-    "which column": (["scan", "t.csv"], "say which to scan, by column= (--column): "),
+    "which column": (["scan", "t.csv"], "say which to scan, by columns= (--column): "),
     "not packed": (["scan", "u.csv.gz"], "u.csv.gz cannot be unpacked: "),
     "text": (["scan", "t.csv", "--column", "city"], "cannot be scanned"),
     "expression": (["scan", "t.csv", "--map", "v.real"], "and nothing else"),

@@ -67,10 +67,39 @@ def steps_of(xp: Any, times: Any, x: Any, axis: int) -> Any:
     timed(times.shape, x.shape, axis)
     if times.ndim < x.ndim:
         times = times.reshape([-1 if d == axis else 1 for d in range(x.ndim)])
+    whole = times.dtype.kind in "iu"
     # Steps of narrow and of unsigned integers would wrap.
-    wide = int if times.dtype.kind in "iu" else time_dtype(times, x)
-    times = times if wide is None else times.astype(wide)
-    return xp.diff(times, axis=axis, prepend=times[(*[slice(None)] * axis, slice(0, 1))])
+    wide = int if whole else time_dtype(times, x)
+    times = ordered(times, times.astype(int)) if whole else times if wide is None else times.astype(wide)
+    along = (slice(None),) * axis
+    steps = xp.diff(times, axis=axis, prepend=times[(*along, slice(0, 1))])
+    if not whole:
+        return steps
+    earlier = xp.concatenate([times[(*along, slice(0, 1))], times[(*along, slice(0, -1))]], axis=axis)
+    return unwrapped(xp, steps.astype(float), steps, times < earlier)
+
+
+def ordered(given: Any, times: Any) -> Any:
+    """Integer times, as they are given and as signed integers, in which the largest unsigned ones are below 0: as signed integers
+    of the same order, as far apart.
+
+    >>> ordered(np.array([0, 2**64 - 1], "u8"), np.array([0, -1])).tolist()
+    [-9223372036854775808, 9223372036854775807]
+    """
+    size = times.dtype.itemsize
+    turned = dtypes.kind_of(given.dtype) == "u" and given.dtype.itemsize == size
+    return times ^ -(2 ** (8 * size - 1)) if turned else times
+
+
+def unwrapped(xp: Any, floats: Any, steps: Any, falls: Any) -> Any:
+    """Steps of integer times as floats, given as `floats` and as the integers that they are computed in, and where times fall.
+    Integers hold no step between the two ends of their range.
+
+    >>> unwrapped(np, np.array([-2.0**63]), np.array([-2**63]), np.array([False])).tolist()
+    [9.223372036854776e+18]
+    """
+    turn = 2.0 ** (8 * steps.dtype.itemsize)
+    return xp.where(falls == (steps < 0), floats, xp.where(falls, floats - turn, floats + turn))
 
 
 def half_lives(xp: Any, steps: Any, halflife: Any) -> Any:

@@ -20,6 +20,12 @@ REFUSED = {
     "a state of other rows": (
         lambda: up.lfilter([1.0], [1.0, 0.5], np.ones((2, 3, 4)), axis=1, zi=[1.0]), up.ShapeError, r"need shape \(2, 1, 4\)",
     ),
+    "no coefficients": (lambda: apps.polyval(None, X), up.DTypeError, "p is None: pass the coefficients"),
+    "nothing to keep": (lambda: apps.compact(None, [True]), up.EngineError, "NoneType is no array"),
+    "no digits": (lambda: apps.carry_lookahead_add(None, [1]), up.EngineError, "NoneType is no array"),
+    "nothing beside a matrix": (lambda: apps.viterbi(None, np.eye(2), X), up.DTypeError, "a model must hold real"),
+    "no band": (lambda: apps.solve_tridiagonal(None, X, X, X), up.DTypeError, "must hold real numbers, got None"),
+    "no transition": (lambda: apps.kalman_filter(np.ones((3, 1)), None, *[X] * 5), up.DTypeError, "got None"),
     "no lengths": (lambda: apps.run_length_decode(X, None), up.DTypeError, "lengths must be integers, got None"),
     "half a bin": (lambda: apps.histogram([0, 1, 2], 2.5), up.ShapeError, r"bins=2\.5"),
     "bins below 0": (lambda: apps.histogram([], -1), up.ShapeError, "bins=-1"),

@@ -64,3 +64,13 @@ def test_a_scan_of_truths_starts_from_a_truth(emulated):
     x = emulated.value(np.array([True, False]))
     with pytest.raises(up.DTypeError, match=r"initial of int32 does not fit .* bool: convert it first"):
         up.scan(x, "or", initial=emulated.value(np.array(2, np.int32)))
+
+
+@pytest.mark.parametrize(("wide", "dtype"), [("i8", "i4"), ("u4", "i4"), ("i8", "u8"), ("i2", "i1")])
+def test_a_scan_of_integers_starts_from_one_that_its_dtype_holds(emulated, wide, dtype):
+    """The host looks at the number; one on a device would wrap, and the largest so far would be another."""
+    x = emulated.value(np.array([1, 2], dtype))
+    with pytest.raises(
+        up.DTypeError, match=r"initial of u?int\d+ does not fit .* u?int\d+: convert it first"
+    ):
+        up.scan(x, "max", initial=emulated.value(np.array(3, wide)))

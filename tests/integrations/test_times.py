@@ -47,6 +47,27 @@ def test_times_that_fall_are_an_error():
     assert by_numpy([0.0, 1, 1, 1, 2])[3] == by_numpy([0.0, 1, 1, 1, 2])[1]
 
 
+@pytest.mark.parametrize("average", [by_numpy, by_dask])
+@pytest.mark.parametrize("flagged", [False, True])
+def test_times_at_the_two_ends_of_their_range(average, flagged):
+    """An int64 holds no difference of these."""
+    for times in (
+        np.array([0, 5, 2**63 + 5, 2**63 + 7, 2**64 - 1], np.uint64),
+        np.array([-(2**63), -(2**63) + 5, 5, 7, 2**63 - 1]),
+    ):
+        segments = up.segments.groups(np.zeros(5, int)) if flagged else None
+        steps = np.array([0.0, 5.0, 2.0**63, 2.0, 2.0**63 - 8])
+        alphas = 1 - np.exp2(-steps / 2.0**62)
+        want = up.ema(X, alphas, segments=segments)
+        np.testing.assert_allclose(average(times, segments, halflife=2.0**62), want, rtol=1e-15)
+    falls = np.array([2**63, 0, 1, 2, 3], np.uint64)
+    if average is by_numpy:
+        with pytest.raises(ValueError, match="times fall"):
+            average(falls)
+    else:
+        assert np.isnan(average(falls)[1:]).all()
+
+
 def test_a_halflife_that_is_no_array_of_numbers():
     # Nothing reads a weight where each item starts a segment.
     alone = up.segments.flags(np.ones(5, bool))

@@ -145,8 +145,9 @@ def _largest(xp: Any, logarithms: Any) -> Any:
 
 def _model(initial: Any, transition: Any, likelihood: Any) -> tuple[Any, tuple[Any, Any, Any], Any]:
     xp, (likelihood, initial, transition), give = enter(likelihood, initial, transition)
+    initial, transition, likelihood = (real(xp, v, "a model") for v in (initial, transition, likelihood))
     _check(initial, transition, likelihood)
-    return xp, tuple(real(xp, v, "a model") for v in (initial, transition, likelihood)), give
+    return xp, (initial, transition, likelihood), give
 
 
 def _steps(xp: Any, model: tuple[Any, Any, Any], times: Any) -> Any:

@@ -43,8 +43,8 @@ def kalman_filter(
     Source: Sarkka and Garcia-Fernandez, "Temporal parallelization of Bayesian smoothers" (2021), lemmas 7 and 8.
     """
     xp, given, give = enter(y, transition, observation, noise, error, mean, covariance)
-    _check(*given)
     y, f, h, q, r, m, p = (real(xp, v, "a model") for v in given)
+    _check(y, f, h, q, r, m, p)
     y = xp.moveaxis(y, -2, 0)
     many = y.shape[:-1]
     if not many[0]:

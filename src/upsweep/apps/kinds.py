@@ -43,7 +43,7 @@ def enter(*given: Any, labels: bool = False) -> tuple[Any, list[Any], Callable[[
         return np, [view(given[0]), *[x if x is None else view(x) for x in given[1:]]], given_back
     there = next((x for x in given if engines.on_gpu(x)), None)
     if there is None:
-        views: list[Any] = [None if x is None else view(x) for x in given]
+        views: list[Any] = [view(given[0]), *[x if x is None else view(x) for x in given[1:]]]
         like = next((x for x in given if labelled.has(x) or hasattr(x, "__dlpack__")), given[0])
         like = np.empty(0) if labelled.has(like) and not labels else like
         return np, views, lambda y: back(like, _plain(y))
@@ -133,6 +133,8 @@ def count_of(value: Any, what: str) -> int:
 
 def real(xp: Any, x: Any, what: str) -> Any:
     """Real numbers as float64. Of complex ones the imaginary part would be lost."""
+    if x is None:
+        raise DTypeError(f"{what} must hold real numbers, got None")
     if kind_of(x.dtype) not in REAL:
         raise DTypeError(f"{what} must hold real numbers, got {x.dtype}")
     return x if x.dtype == xp.float64 else xp.astype(x, xp.float64)

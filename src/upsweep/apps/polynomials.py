@@ -41,6 +41,8 @@ def polyval(p: Any, x: Any) -> Any:
     Source: Blelloch (1990), section 1.4; Estrin, "Organization of computer systems" (1960), for the tree.
     """
     xp, (x, p), give = enter(x, p, labels=True)
+    if p is None:
+        raise DTypeError("p is None: pass the coefficients, highest power first")
     p, x = floating(xp, p), floating(xp, x)
     if not {kind_of(p.dtype), kind_of(x.dtype)} <= {"f", "c"}:
         raise DTypeError(

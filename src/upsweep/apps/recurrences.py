@@ -16,7 +16,7 @@ from upsweep.apps.kinds import (
 )
 from upsweep.apps.repeated import Planned, called
 from upsweep.arguments import axis_of
-from upsweep.decays import check_times, half_lives, time_dtype, timed, weighted
+from upsweep.decays import check_times, half_lives, ordered, time_dtype, timed, unwrapped, weighted
 from upsweep.dtypes import kind_of
 from upsweep.operators import ops
 from upsweep.segments import Segments
@@ -131,19 +131,25 @@ def _steps(xp: Any, times: Any, x: Any, dim: int, segments: Segments | None) -> 
     if times.ndim < x.ndim:
         times = xp.reshape(times, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
     whole, wide = kind_of(times.dtype) in INTEGRAL, time_dtype(times, x)
-    if whole or wide is not None:
+    if whole:
         # Steps of narrow and of unsigned integers would wrap.
-        times = xp.astype(times, xp.int64 if wide is None else getattr(xp, wide.name), copy=False)
+        times = ordered(times, xp.astype(times, xp.int64, copy=False))
+    elif wide is not None:
+        times = xp.astype(times, getattr(xp, wide.name), copy=False)
     along = (slice(None),) * dim
     if segments is not None and segments.spelling == "groups" and times.shape[dim]:
         start = xp.squeeze(times[(*along, slice(0, 1))], axis=dim)
-        steps = times - api.scan(times, ops.LAST, axis=dim, exclusive=True, initial=start, segments=segments)
-    else:
-        since = times[(*along, slice(1, None))] - times[(*along, slice(0, -1))]
-        steps = xp.zeros(times.shape, dtype=since.dtype, device=times.device)
-        steps[(*along, slice(1, None))] = since
-    # PyTorch's quotients of integers have few digits.
-    return xp.astype(steps, xp.float64) if whole else steps
+        earlier = api.scan(times, ops.LAST, axis=dim, exclusive=True, initial=start, segments=segments)
+        steps = times - earlier
+        return unwrapped(xp, xp.astype(steps, xp.float64), steps, times < earlier) if whole else steps
+    later, earlier = times[(*along, slice(1, None))], times[(*along, slice(0, -1))]
+    since = later - earlier
+    if whole:
+        # PyTorch's quotients of integers have few digits.
+        since = unwrapped(xp, xp.astype(since, xp.float64), since, later < earlier)
+    steps = xp.zeros(times.shape, dtype=since.dtype, device=times.device)
+    steps[(*along, slice(1, None))] = since
+    return steps
 
 
 def _starts_of(xp: Any, scan: Callable[..., Any], given: Segments, x: Any, dim: int) -> Any:

@@ -18,8 +18,10 @@ import numpy as np
 
 from upsweep.cache import folder
 from upsweep.cpu import image
+from upsweep.cpu.interrupts import held_back
 from upsweep.cpu.kept import Code, digest, kept, read, writable
 from upsweep.cpu.shipped import shipped
+from upsweep.engine import EngineError
 from upsweep.operators import variant_of
 
 
@@ -85,8 +87,18 @@ def ensure(unit: Unit) -> None:
     compiler there are no other operators, even where this unit is kept.
     """
     if find_spec("numba") is None or not (shipped(unit.what) or read(_file(unit))):
-        with _lock:
-            import numba  # noqa: F401
+        with _lock, held_back():
+            _check_compiler()
+
+
+def _check_compiler() -> None:
+    """An EngineError where numba is told to compile nothing. What is kept runs all the same."""
+    import numba
+
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        raise EngineError(
+            "numba is told to compile nothing: unset NUMBA_DISABLE_JIT, or pass engine='numpy', which needs no compiler"
+        )
 
 
 def callable_at(where: int, arguments: int) -> Callable[..., int]:
@@ -99,15 +111,17 @@ def callable_at(where: int, arguments: int) -> Callable[..., int]:
 
 def compiled(unit: Unit) -> Code:
     """The code of a unit for this processor."""
-    from upsweep.cpu import compile as compiler
-
     once = f", once; it is kept in {folder()}" if writable() else ""
     text = f"upsweep: compiling {unit.title} for this CPU{once}"
     note = threading.Timer(1.0, lambda: print(text, file=sys.stderr, flush=True))
     note.daemon = True
     note.start()
     try:
-        return compiler.compiled(unit, _symbol(unit), compiler.here())
+        with held_back():
+            _check_compiler()
+            from upsweep.cpu import compile as compiler
+
+            return compiler.compiled(unit, _symbol(unit), compiler.here())
     finally:
         note.cancel()
 
@@ -123,6 +137,7 @@ def _symbol(unit: Unit) -> str:
 def _loaded(made: Code, name: str) -> int:
     if image.HERE:
         return image.loaded(made)
-    from upsweep.cpu.linker import linked
+    with held_back():
+        from upsweep.cpu.linker import linked
 
-    return linked(made.code, made.needs, name)
+        return linked(made.code, made.needs, name)

@@ -8,6 +8,7 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache
 
+from upsweep.cpu.interrupts import held_back
 from upsweep.cpu.kept import digest
 
 
@@ -26,7 +27,18 @@ def jitted(**options: Any) -> Callable[[Any], Any]:
 
     def compiled(fn: Any) -> Any:
         made: Any = numba.njit(nogil=True, **options)(fn)
+        if made is fn:
+            # NUMBA_DISABLE_JIT leaves it to Python.
+            return made
         made._cache = _Cache(fn)
+        # numba asks for this by its name, in the first call of each types.
+        compile_for = made._compile_for_args
+
+        def uninterrupted(*args: Any, **keywords: Any) -> Any:
+            with held_back():
+                return compile_for(*args, **keywords)
+
+        made._compile_for_args = uninterrupted
         return made
 
     return compiled

@@ -12,7 +12,7 @@ from upsweep.arguments import axis_of, check_broadcasts, check_flags, held
 from upsweep.dask.chunks import filled, known
 from upsweep.dask.graphs import heads_of, scanned
 from upsweep.dask.scans import scan
-from upsweep.decays import check_times, half_lives, time_dtype, timed, weighted
+from upsweep.decays import check_times, half_lives, ordered, time_dtype, timed, unwrapped, weighted
 from upsweep.dtypes import accumulator, fits, kind_of
 from upsweep.engine import DTypeError
 from upsweep.host import view
@@ -149,12 +149,18 @@ def _steps(times: Any, x: Any, dim: int, segments: Segments | None) -> Any:
     check_times(times.dtype)
     timed(times.shape, x.shape, dim)
     times = times if times.ndim == x.ndim else _along(times, x, dim)
-    wide = np.int64 if times.dtype.kind in "iu" else time_dtype(times, x)
-    times = times if wide is None else times.astype(wide)
+    whole = times.dtype.kind in "iu"
+    wide = np.int64 if whole else time_dtype(times, x)
+    given, times = times, times if wide is None else times.astype(wide)
+    times = ordered(given, times) if whole else times
     along = (slice(None),) * dim
     if segments is not None and segments.spelling == "groups" and times.shape[dim]:
         start = times[(*along, 0)]
-        return times - scan(times, ops.LAST, axis=dim, exclusive=True, initial=start, segments=segments)
-    gone = da.diff(times, axis=dim, prepend=times[(*along, slice(0, 1))])
-    # The time that is prepended is a chunk of its own.
-    return gone.rechunk({dim: x.chunks[dim]})
+        earlier = scan(times, ops.LAST, axis=dim, exclusive=True, initial=start, segments=segments)
+    else:
+        first = times[(*along, slice(0, 1))]
+        # The time in front is a chunk of its own.
+        earlier = da.concatenate([first, times[(*along, slice(0, -1))]], axis=dim).rechunk(times.chunks)
+    steps = times - earlier
+    steps = unwrapped(da, steps.astype(float), steps, times < earlier) if whole else steps
+    return steps.rechunk({dim: x.chunks[dim]})

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.api import Op, scan
-from upsweep.arguments import ShapeError, axis_of, dtypes_of
+from upsweep.arguments import axis_of, dtypes_of
 from upsweep.components import bare, tupled
 from upsweep.files import arrays, blocks, packed, passes, tables, work
 from upsweep.files.arrays import FileError
@@ -74,7 +74,7 @@ def scan_file(
             table (flags or keys) or of a `.npy` or `.zarr` file; groups take several of these. With groups,
             `map` and `finish` get no index.
         keep: from a table to a table, the other columns that go along as they are: all of them where this is left out.
-        overwrite: whether a target that exists may be replaced, the source itself included.
+        overwrite: whether a target that exists may be replaced, the source itself included; of folders, Zarr arrays alone.
         progress: called as `progress(doing, done, total)`, where `doing` is "reading", "scanning" or "writing", and the numbers
             count items; those of a `.csv` that is read count bytes until its end.
 
@@ -121,8 +121,22 @@ def scan_file(
         if target.is_file():
             # A private file stays private.
             shutil.copymode(target, made)
-        os.replace(made, target)
+        _move(made, target, folder)
     return target
+
+
+def _move(made: Path, target: Path, folder: Path) -> None:
+    """Put the result in its place. A folder must make room for another one: it goes to the work folder."""
+    if not target.is_dir():
+        os.replace(made, target)
+        return
+    before = folder / "replaced"
+    os.replace(target, before)
+    try:
+        os.replace(made, target)
+    except BaseException:
+        os.replace(before, target)
+        raise
 
 
 def _scan_table(
@@ -158,10 +172,6 @@ def _scan(
     files: ExitStack, x: arrays.Source, result: Path, call: Call, column: np.ndarray | None, folder: Path, report: Progress
 ) -> None:  # fmt: skip
     """Scan an array into `result`; `column` has the flags that a table's column has become."""
-    if call.axis is None and len(x.shape) > 1:
-        raise ShapeError(
-            f"the array has shape {x.shape}: say which axis to scan along, axis=0 (--axis 0) for instance"
-        )
     axis = axis_of(call.axis, x.shape)
     parts = call.parts(len(x.dtypes))
     # A file in Fortran order holds the transpose.

@@ -49,12 +49,23 @@ def check_names(source: Path, target: Path, overwrite: bool) -> None:
         raise FileError(f"{source} is no plain file: copy it into one, or pass - for standard input")
     if bare(source).suffix not in TABLES and bare(target).suffix in TABLES:
         raise FileError(f"an array goes to a .npy or .zarr file, not to {target.name}")
-    if target.is_dir():
+    if target.is_dir() and not _is_array(target):
         raise FileError(f"{target} exists already: delete it, or choose another name")
     if target.exists() and not overwrite:
         raise FileError(
             f"{target} exists already: choose another name, or replace it by overwrite=True (--force)"
         )
+
+
+def _is_array(folder: Path) -> bool:
+    """Whether a folder is a Zarr array, and no group that may hold others."""
+    if folder.suffix != ".zarr":
+        return False
+    try:
+        zarr_array(folder)
+    except (FileError, OSError, ValueError):
+        return False
+    return True
 
 
 def content(values: Any) -> Any:

@@ -190,7 +190,7 @@ def _chosen(have: list[str], asked: tuple[str, ...], keys: tuple[str, ...]) -> t
             "put a line of names in front, or say which column to scan"
         )
     if len(names) > 1 and not asked:
-        raise FileError(f"say which to scan, by column= (--column): {', '.join(names)}")
+        raise FileError(f"say which to scan, by columns= (--column): {', '.join(names)}")
     return names
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,7 +33,10 @@ _BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 def start(value: Any, dtype: np.dtype, like: Any) -> View:
     """The values that a scan starts from, in the accumulator's dtype: a value that travels with the launch, or device memory."""
     if on_gpu(value):
-        return _cast(view(value), dtype, "initial")
+        seen = view(value)
+        # Nobody waits for these numbers: wider integers are refused by their dtype, where the host looks at each number.
+        whole = seen.dtype.kind in "iu" and dtype.kind in "iu"
+        return _cast(seen, dtype, "initial", "safe" if whole else "same_kind")
     host = np.asarray(value)
     host = host.view(np.int64) if host.dtype.kind in "mM" else host.astype(dtype)
     return view(host) if host.ndim == 0 else uploaded(host, view(like))
@@ -115,11 +118,11 @@ def downloaded(x: View) -> np.ndarray:
         return driver.download(x.ptr, prod(x.shape) * x.dtype.itemsize, _stream(x)).view(x.dtype)
 
 
-def _cast(x: View, dtype: np.dtype, what: str) -> View:
+def _cast(x: View, dtype: np.dtype, what: str, casting: Literal["safe", "same_kind"] = "same_kind") -> View:
     """x in another dtype, C-contiguous: the scan of rows of one item."""
     if x.dtype == dtype:
         return x
-    if not np.can_cast(x.dtype, dtype, "same_kind"):
+    if not np.can_cast(x.dtype, dtype, casting):
         raise DTypeError(
             f"{what} of {x.dtype} does not fit a scan that is computed in {dtype}: convert it first"
         )
