@@ -58,9 +58,11 @@ def run(
     if finish is not None:
         finish = as_function(finish)
     part, wanted = short_way.part, cores.setting if threads is None else threads
+    marks, spelling = (segments.values, segments.spelling) if type(segments) is Segments else (None, segments)
     if part is not None:
         y = part.find(
-            xs, out, op, axis, exclusive, reverse, initial, dtype, segments, engine, reducing, keep, order, map, finish, wanted
+            xs, marks, out, initial, op, axis, exclusive, reverse, dtype, spelling, engine, reducing, keep, order, map, finish,
+            wanted,
         )  # fmt: skip
         if y is not None:
             return y
@@ -70,10 +72,11 @@ def run(
     runs = known(like)
     y = None if runs is None else runs(xs, initial, out, segments)
     if y is not None:
-        if part is not None:
+        taught = getattr(runs, "taught", None)
+        if taught is not None and part is not None:
             part.remember(
-                getattr(runs, "launch", None), y, xs, out, op, axis, exclusive, reverse, initial, dtype, segments, engine,
-                reducing, keep, order, map, finish, wanted,
+                *taught, y, xs, marks, out, initial, op, axis, exclusive, reverse, dtype, spelling, engine, reducing, keep,
+                order, map, finish, wanted,
             )  # fmt: skip
         return y
     if engine == "auto" and out is None and type(initial) in _NUMBER and labelled.has(xs) and _bare(segments):
@@ -102,6 +105,15 @@ def forget() -> None:
     known_calls.clear()
     if short_way.part is not None:
         short_way.part.forget()
+
+
+def hashes(like: Any) -> bool:
+    """Whether a likeness may be found again."""
+    try:
+        hash(like)
+    except TypeError:
+        return False
+    return True
 
 
 def keep(like: Any, known: Callable[..., Any]) -> None:
@@ -223,9 +235,10 @@ def seen_segments(segments: Any) -> Any:
     """The likeness of segments."""
     if type(segments) is not Segments:
         return _UNSEEN
-    # Offsets and lengths become one flag an item, whatever their dtype.
+    # Offsets and lengths become one flag an item, however many they are.
     if segments.spelling in ("offsets", "lengths"):
-        return segments.spelling, type(segments.values)
+        values = segments.values
+        return segments.spelling, (values.dtype, values.ndim) if type(values) is np.ndarray else type(values)
     return segments.spelling, seen(segments.values)
 
 
