@@ -16,7 +16,7 @@ from upsweep import short_way
 from upsweep.cpu import threads
 from upsweep.cpu.arrange import arranged
 from upsweep.cpu.array_loops import unit
-from upsweep.cpu.code import address, callable_at
+from upsweep.cpu.code import Unit, address, callable_at
 from upsweep.cpu.objects import DATA, ITEMS, READABLE
 from upsweep.cpu.units import entry
 from upsweep.cpu.words import Entry, Made, Operand
@@ -129,10 +129,15 @@ def _by(plan: Plan) -> int:
     return 0 if plan.reverse == plan.ends else 1 if plan.ends else -1
 
 
+def making(spelling: str, dtype: np.dtype) -> Unit:
+    """The code that makes flags of segments that are told so."""
+    loop = "flags" if spelling == "ends" else spelling
+    return unit("told", loop, ((dtype, 1, False), (np.dtype("u1"), 1, True), None))
+
+
 def _making(told: Segments, plan: Plan, head: np.ndarray) -> list[int]:
     """The words of the loop that makes flags, whose address goes into the head of the table."""
-    spelling = "flags" if told.spelling == "ends" else told.spelling
-    loop = unit("told", spelling, ((told.values.dtype, 1, False), (np.dtype("u1"), 1, True), None))
+    loop = making(told.spelling, told.values.dtype)
     words = [0] * len(Made)
     words[Made.ITEMS], words[Made.BYTES] = plan.n, 1
     words[Made.BY] = _by(plan)
