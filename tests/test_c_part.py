@@ -542,7 +542,7 @@ calls = [
     lambda: part.find(*[(x, 1.0)] * 17), part.remember, lambda: part.remember(None, *[x] * 19),
 ]
 held = [
-    number, start, marks, cuts, wrong, cuts.dtype, marks.dtype, np.float64, float, 1, x, out, pair, outs, *pair, *outs, over,
+    number, start, marks, cuts, wrong, cuts.dtype, marks.dtype, x, out, pair, outs, *pair, *outs, over,
     threads, x.dtype, np.ndarray, part.Launch, True, "add", "tree", None,
 ]
 
