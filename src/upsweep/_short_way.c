@@ -1,8 +1,8 @@
 /* Remembered calls of NumPy's arrays, run without Python: see short_way.py.
 
-A `Launch` runs a plan once more. A call that it ran teaches it a likeness: the layouts of the arrays, and all other arguments by
-identity. `find` runs a call that is like one of those remembered, and returns None for any other call. So nothing is checked here,
-and the only error is a lack of memory. The GIL guards the memory of launches. */
+A `Launch` runs a plan once more. A call that it ran teaches it a likeness: the layouts of the arrays, the types of the numbers, and
+all other arguments by identity. `find` runs a call that is like one of those remembered, and returns None for any other call. So
+nothing is checked here, and the only error is a lack of memory. The GIL guards the memory of launches. */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
@@ -12,11 +12,14 @@ and the only error is a lack of memory. The GIL guards the memory of launches. *
 #include <stdint.h>
 #include <string.h>
 
-enum { ARRAYS = 6, DIMS = 4, OTHERS = 14, LINE = 64, SLOTS = 1024, PROBES = 4 };
+/* The arguments of a call: those that hold arrays and numbers, each one or a tuple or None; then the others. */
+enum { INPUTS, MARKS, OUT, INITIAL, HOLDING, OTHERS = 13, ARGUMENTS = HOLDING + OTHERS };
+enum { ITEMS = 8, DIMS = 4, LINE = 64, SLOTS = 1024, PROBES = 4 };
 
 /* Compiled code in numba's calling convention: `upsweep.cpu.entry`. */
 typedef int32_t (*Entry)(int64_t *result, int64_t *raised, int64_t table, int64_t memory, int64_t operands);
 
+/* An array but for its memory. */
 typedef struct {
     PyArray_Descr *dtype;
     int nd;
@@ -29,21 +32,25 @@ typedef struct {
     int64_t table;
     Py_ssize_t scratch;
     int large;          /* Other threads may run meanwhile. */
+    int told;           /* The marks are one list of any length. */
     PyObject *keep;     /* It holds the memory of the table. */
-    /* The likeness, which is written once; 0 arrays until then. */
+    /* The likeness, which is written once. */
+    int learnt;
     uint64_t hash;
-    int inputs, arrays; /* The inputs, and behind them what is written: arrays of the call, or results that are made. */
-    PyTypeObject *kinds[2];
-    Layout layouts[ARRAYS];
+    PyTypeObject *kinds[HOLDING];
+    int behind[HOLDING], results;
+    PyTypeObject *types[ITEMS];
+    PyObject *holders[ITEMS];   /* The function that makes an array of a number, or of an array of another dtype. */
+    Layout layouts[ITEMS];      /* Of the items that are arrays; behind all items, of the results that are made. */
     PyObject *others[OTHERS];
     int several;        /* The results are a tuple. */
 } Launch;
 
-/* The arguments of a call: inputs and outputs, each an array or a tuple of arrays, or None; then the others. */
+/* A call: its items are the arrays and numbers of all arguments, those of an argument lie before its `behind`. */
 typedef struct {
     PyObject *const *given;
-    int inputs, arrays;
-    PyArrayObject *array[ARRAYS];
+    int count, behind[HOLDING];
+    PyObject *items[ITEMS];
     uint64_t hash;
 } Call;
 
@@ -56,52 +63,57 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 32;
 }
 
-/* Add the arrays of one argument to a call; 0 where it is no array that may be remembered. */
-static int add_arrays(Call *call, PyObject *given) {
-    int several = PyTuple_CheckExact(given);
-    Py_ssize_t count = several ? PyTuple_Size(given) : 1;
-    if (call->arrays + count > ARRAYS) return 0;
-    for (Py_ssize_t at = 0; at < count; at++) {
-        PyObject *x = several ? PyTuple_GetItem(given, at) : given;
-        if (!PyArray_CheckExact(x) || PyArray_NDIM((PyArrayObject *)x) > DIMS) return 0;
-        call->array[call->arrays++] = (PyArrayObject *)x;
+/* Add an item to a call; 0 where it cannot be remembered. */
+static int add_item(Call *call, int argument, PyObject *item) {
+    if (call->count == ITEMS) return 0;
+    call->items[call->count++] = item;
+    if (!PyArray_CheckExact(item)) {
+        call->hash = mix(call->hash, (uintptr_t)Py_TYPE(item));
+        return argument != OUT;
     }
+    PyArrayObject *x = (PyArrayObject *)item;
+    if (PyArray_NDIM(x) > DIMS || (argument == OUT && !PyArray_ISWRITEABLE(x))) return 0;
+    call->hash = mix(call->hash, (uintptr_t)PyArray_DESCR(x));
+    /* Marks of another length may be alike. */
+    for (int d = 0; argument != MARKS && d < PyArray_NDIM(x); d++)
+        call->hash = mix(mix(call->hash, (uint64_t)PyArray_DIM(x, d)), (uint64_t)PyArray_STRIDE(x, d));
     return 1;
 }
 
 /* Read the arguments of a call; 0 where it cannot be remembered. */
 static int read_call(Call *call, PyObject *const *given) {
     call->given = given;
-    call->arrays = 0;
-    if (!add_arrays(call, given[0])) return 0;
-    call->inputs = call->arrays;
-    if (given[1] != Py_None && !add_arrays(call, given[1])) return 0;
-    uint64_t hash = mix((uintptr_t)Py_TYPE(given[0]), (uintptr_t)Py_TYPE(given[1]));
-    for (int at = 0; at < call->arrays; at++) {
-        PyArrayObject *x = call->array[at];
-        hash = mix(hash, (uintptr_t)PyArray_DESCR(x));
-        for (int d = 0; d < PyArray_NDIM(x); d++)
-            hash = mix(mix(hash, (uint64_t)PyArray_DIM(x, d)), (uint64_t)PyArray_STRIDE(x, d));
-        if (at >= call->inputs && !PyArray_ISWRITEABLE(x)) return 0;
+    call->count = 0;
+    call->hash = 0;
+    for (int argument = 0; argument < HOLDING; argument++) {
+        PyObject *one = given[argument];
+        int several = PyTuple_CheckExact(one);
+        Py_ssize_t count = several ? PyTuple_Size(one) : one != Py_None;
+        for (Py_ssize_t at = 0; at < count; at++)
+            if (!add_item(call, argument, several ? PyTuple_GetItem(one, at) : one)) return 0;
+        call->behind[argument] = call->count;
     }
-    for (int at = 0; at < OTHERS; at++) hash = mix(hash, (uintptr_t)given[2 + at]);
-    call->hash = hash;
+    for (int at = 0; at < OTHERS; at++) call->hash = mix(call->hash, (uintptr_t)given[HOLDING + at]);
     return 1;
 }
 
-static int lies(const Layout *layout, PyArrayObject *x) {
+static int lies(const Layout *layout, PyArrayObject *x, int told) {
     size_t size = layout->nd * sizeof(npy_intp);
     return layout->dtype == PyArray_DESCR(x) && layout->nd == PyArray_NDIM(x)
-        && !memcmp(layout->shape, PyArray_DIMS(x), size) && !memcmp(layout->strides, PyArray_STRIDES(x), size);
+        && (told || (!memcmp(layout->shape, PyArray_DIMS(x), size) && !memcmp(layout->strides, PyArray_STRIDES(x), size)));
 }
 
 static int alike(const Launch *known, const Call *call) {
-    if (known->hash != call->hash || known->inputs != call->inputs) return 0;
-    if (known->kinds[0] != Py_TYPE(call->given[0]) || known->kinds[1] != Py_TYPE(call->given[1])) return 0;
-    if (call->given[1] != Py_None && known->arrays != call->arrays) return 0;
-    for (int at = 0; at < call->arrays; at++)
-        if (!lies(&known->layouts[at], call->array[at])) return 0;
-    return !memcmp(known->others, call->given + 2, sizeof known->others);
+    if (known->hash != call->hash || memcmp(known->behind, call->behind, sizeof known->behind)) return 0;
+    for (int at = 0; at < HOLDING; at++)
+        if (known->kinds[at] != Py_TYPE(call->given[at])) return 0;
+    for (int at = 0; at < call->count; at++) {
+        PyObject *x = call->items[at];
+        int told = known->told && at >= call->behind[INPUTS] && at < call->behind[MARKS];
+        if (known->types[at] != Py_TYPE(x)) return 0;
+        if (PyArray_CheckExact(x) && !lies(&known->layouts[at], (PyArrayObject *)x, told)) return 0;
+    }
+    return !memcmp(known->others, call->given + HOLDING, sizeof known->others);
 }
 
 /* This thread's scratch memory, on a cache line; no Python runs until it is used. */
@@ -132,11 +144,24 @@ static PyObject *made(const Layout *like) {
     return PyArray_NewFromDescr(&PyArray_Type, like->dtype, like->nd, like->shape, like->strides, NULL, 0, NULL);
 }
 
-/* The arrays of a call as a tuple, with new memory for results where the call gives none. */
+/* An item as the array that is read: a number becomes one. */
+static PyObject *held(const Launch *known, const Call *call, int at) {
+    PyObject *x = call->items[at];
+    if (!known->holders[at]) return Py_NewRef(x);
+    PyObject *array = PyObject_CallFunctionObjArgs(known->holders[at], x, NULL);
+    if (!array) PyErr_Clear();
+    if (array && !PyArray_CheckExact(array)) Py_CLEAR(array);
+    return array;
+}
+
+/* The operands of a call as a tuple, with new memory for results where the call gives none. NULL where a number needs a check, or
+with an exception. */
 static PyObject *operands_of(const Launch *known, const Call *call) {
-    PyObject *operands = PyTuple_New(known->arrays);
-    for (int at = 0; operands && at < known->arrays; at++) {
-        PyObject *x = at < call->arrays ? Py_NewRef((PyObject *)call->array[at]) : made(&known->layouts[at]);
+    int before = call->behind[OUT], count = call->count + known->results;
+    PyObject *operands = PyTuple_New(count);
+    for (int at = 0; operands && at < count; at++) {
+        int item = at < before ? at : at - known->results;
+        PyObject *x = item < before && at >= before ? made(&known->layouts[call->count + at - before]) : held(known, call, item);
         if (x) PyTuple_SetItem(operands, at, x);
         else Py_CLEAR(operands);
     }
@@ -150,12 +175,12 @@ static PyObject *result_at(PyObject *operands, int at) {
 
 /* The result of a call that ran. */
 static PyObject *result_of(const Launch *known, const Call *call, PyObject *operands) {
-    if (call->given[1] != Py_None) return Py_NewRef(call->given[1]);
-    if (!known->several) return result_at(operands, known->inputs);
-    PyObject *results = PyTuple_New(known->arrays - known->inputs);
-    for (int at = known->inputs; results && at < known->arrays; at++) {
-        PyObject *y = result_at(operands, at);
-        if (y) PyTuple_SetItem(results, at - known->inputs, y);
+    if (call->given[OUT] != Py_None) return Py_NewRef(call->given[OUT]);
+    if (!known->several) return result_at(operands, call->behind[OUT]);
+    PyObject *results = PyTuple_New(known->results);
+    for (int at = 0; results && at < known->results; at++) {
+        PyObject *y = result_at(operands, call->behind[OUT] + at);
+        if (y) PyTuple_SetItem(results, at, y);
         else Py_CLEAR(results);
     }
     return results;
@@ -163,14 +188,14 @@ static PyObject *result_of(const Launch *known, const Call *call, PyObject *oper
 
 static PyObject *find(PyObject *module, PyObject *const *given, Py_ssize_t count) {
     Call call;
-    if (count != 2 + OTHERS || !read_call(&call, given)) Py_RETURN_NONE;
+    if (count != ARGUMENTS || !read_call(&call, given)) Py_RETURN_NONE;
     for (int probe = 0; probe < PROBES; probe++) {
         Launch *known = slots[call.hash % SLOTS + probe];
         if (!known || !alike(known, &call)) continue;
         /* Making memory may run Python, which may forget this launch. */
         Py_INCREF(known);
         PyObject *operands = operands_of(known, &call), *y = NULL;
-        int ran = operands ? run(known, operands) : -1;
+        int ran = operands ? run(known, operands) : -!!PyErr_Occurred();
         if (ran > 0) y = result_of(known, &call, operands);
         Py_XDECREF(operands);
         Py_DECREF(known);
@@ -206,29 +231,34 @@ static int learn_layout(Layout *layout, PyObject *x) {
     return layout->dtype != NULL;
 }
 
-/* Teach a launch the likeness of a call that it ran, with the result y. */
-static void learn(Launch *known, const Call *call, PyObject *y) {
-    int count = 0;
-    known->arrays = -1;
-    for (; count < call->arrays; count++)
-        if (!learn_layout(&known->layouts[count], (PyObject *)call->array[count])) return;
+/* Teach a launch the likeness of a call that it ran, with the result y, and what makes arrays of its numbers. */
+static void learn(Launch *known, const Call *call, PyObject *holders, PyObject *y) {
+    for (int at = 0; at < call->count; at++) {
+        PyObject *x = call->items[at], *holder = PyTuple_GetItem(holders, at);
+        known->types[at] = Py_TYPE(x);
+        if (holder != Py_None) known->holders[at] = Py_NewRef(holder);
+        if (PyArray_CheckExact(x) ? !learn_layout(&known->layouts[at], x) : holder == Py_None) return;
+    }
     known->several = PyTuple_CheckExact(y);
-    Py_ssize_t results = call->given[1] != Py_None ? 0 : known->several ? PyTuple_Size(y) : 1;
-    for (Py_ssize_t at = 0; at < results; at++, count++)
-        if (count == ARRAYS || !learn_layout(&known->layouts[count], known->several ? PyTuple_GetItem(y, at) : y)) return;
-    for (int at = 0; at < OTHERS; at++) known->others[at] = Py_NewRef(call->given[2 + at]);
-    for (int at = 0; at < 2; at++) known->kinds[at] = Py_TYPE(call->given[at]);
+    if (call->given[OUT] == Py_None) known->results = known->several ? (int)PyTuple_Size(y) : 1;
+    if (call->count + known->results > ITEMS) return;
+    for (int at = 0; at < known->results; at++)
+        if (!learn_layout(&known->layouts[call->count + at], known->several ? PyTuple_GetItem(y, at) : y)) return;
+    for (int at = 0; at < OTHERS; at++) known->others[at] = Py_NewRef(call->given[HOLDING + at]);
+    for (int at = 0; at < HOLDING; at++) known->kinds[at] = Py_TYPE(call->given[at]);
+    memcpy(known->behind, call->behind, sizeof known->behind);
     known->hash = call->hash;
-    known->inputs = call->inputs;
-    known->arrays = count;
+    known->learnt = 1;
 }
 
 static PyObject *remember(PyObject *module, PyObject *const *given, Py_ssize_t count) {
     Call call;
     Launch *known = count ? (Launch *)given[0] : NULL;
-    if (count == 4 + OTHERS && Py_TYPE(known) == launch_type && read_call(&call, given + 2)) {
-        if (!known->arrays) learn(known, &call, given[1]);
-        if (known->arrays > 0 && known->hash == call.hash) put(known);
+    if (count == 3 + ARGUMENTS && Py_TYPE(known) == launch_type && PyTuple_CheckExact(given[1]) && read_call(&call, given + 3)) {
+        /* Half a likeness is never finished. */
+        int first = call.count && !known->types[0] && PyTuple_Size(given[1]) == call.count;
+        if (first) learn(known, &call, given[1], given[2]);
+        if (known->learnt && known->hash == call.hash) put(known);
     }
     Py_RETURN_NONE;
 }
@@ -241,15 +271,16 @@ static PyObject *forget(PyObject *module, PyObject *nothing) {
 static PyObject *new_launch(PyTypeObject *type, PyObject *given, PyObject *names) {
     unsigned long long entry, table;
     Py_ssize_t scratch;
-    int large;
+    int large, told;
     PyObject *keep;
-    if (!PyArg_ParseTuple(given, "KKnpO", &entry, &table, &scratch, &large, &keep)) return NULL;
+    if (!PyArg_ParseTuple(given, "KKnppO", &entry, &table, &scratch, &large, &told, &keep)) return NULL;
     Launch *made = (Launch *)PyType_GenericAlloc(type, 0);
     if (!made) return NULL;
     made->entry = (Entry)(uintptr_t)entry;
     made->table = (int64_t)table;
     made->scratch = scratch;
     made->large = large;
+    made->told = told;
     made->keep = Py_NewRef(keep);
     return (PyObject *)made;
 }
@@ -258,7 +289,8 @@ static void free_launch(Launch *known) {
     PyTypeObject *type = Py_TYPE(known);
     PyObject_GC_UnTrack(known);
     Py_XDECREF(known->keep);
-    for (int at = 0; at < ARRAYS; at++) Py_XDECREF(known->layouts[at].dtype);
+    for (int at = 0; at < ITEMS; at++) Py_XDECREF(known->layouts[at].dtype);
+    for (int at = 0; at < ITEMS; at++) Py_XDECREF(known->holders[at]);
     for (int at = 0; at < OTHERS; at++) Py_XDECREF(known->others[at]);
     PyObject_GC_Del(known);
     Py_DECREF(type);
@@ -267,11 +299,13 @@ static void free_launch(Launch *known) {
 /* For the collector of garbage: an operator may hold what holds this launch. */
 static int visit_launch(Launch *known, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(known));
+    for (int at = 0; at < ITEMS; at++) Py_VISIT(known->holders[at]);
     for (int at = 0; at < OTHERS; at++) Py_VISIT(known->others[at]);
     return 0;
 }
 
 static int clear_launch(Launch *known) {
+    for (int at = 0; at < ITEMS; at++) Py_CLEAR(known->holders[at]);
     for (int at = 0; at < OTHERS; at++) Py_CLEAR(known->others[at]);
     return 0;
 }
@@ -289,16 +323,16 @@ static PyType_Slot launch_slots[] = {
     {Py_tp_traverse, visit_launch},
     {Py_tp_clear, clear_launch},
     {Py_tp_call, call_launch},
-    {Py_tp_doc, "Launch(entry, table, scratch, large, keep): runs a plan on a tuple of arrays, and says whether it did."},
+    {Py_tp_doc, "Launch(entry, table, scratch, large, told, keep): runs a plan on a tuple of arrays, and says whether it did."},
     {0, NULL}};
 static PyType_Spec launch_spec = {
     "upsweep._short_way.Launch", sizeof(Launch), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, launch_slots};
 
 static PyMethodDef functions[] = {
-    {"find", (PyCFunction)(void *)find, METH_FASTCALL,
-     "find(xs, out, *others): the result of a call that is like a remembered one; None if none is, or it did not run."},
+    {"find", (PyCFunction)(void *)find, METH_FASTCALL, "find(xs, marks, out, initial, *others): the result of a call that is like a remembered one; None if none is, or it did not run."},
     {"remember", (PyCFunction)(void *)remember, METH_FASTCALL,
-     "remember(launch, y, xs, out, *others): have calls like this one, which the launch ran and which gave y, found."},
+     "remember(launch, holders, y, xs, marks, out, initial, *others): have calls like this one found, which the launch ran\n"
+     "and which gave y. A holder makes an array of a number, or None of one that needs a check; for an array it may be None."},
     {"forget", forget, METH_NOARGS, "forget(): have no call found."},
     {NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_short_way", NULL, -1, functions};

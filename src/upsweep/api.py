@@ -129,7 +129,7 @@ class _Prepared:
     def __init__(self, op: Operator, axis: int | None, exclusive: bool, reverse: bool) -> None:
         self._op, self._how = op, (axis, exclusive, reverse)
         # The arguments by which `recall.run` has the C part find a scan; the threads that are wanted come behind them.
-        self._others = op, axis, exclusive, reverse, None, None, None, "auto", False, None, "tree", None, None
+        self._others = None, op, axis, exclusive, reverse, None, None, "auto", False, None, "tree", None, None
         self._users = op is not BUILTIN.get(op.name or "")
         self._known = None
 
@@ -144,7 +144,7 @@ class _Prepared:
             as_operator(self._op)
         part = short_way.part
         if part is not None:
-            y = part.find(x, out, *self._others, cores.setting)
+            y = part.find(x, None, out, *self._others, cores.setting)
             if y is not None:
                 return y
         learnt = self._known
@@ -154,8 +154,9 @@ class _Prepared:
         if alike == ((recall.seen(x), None) if out is None else recall.seen_and_written(x, out)):
             y = known(x, None, out, None)
             if y is not None:
-                if part is not None:
-                    part.remember(getattr(known, "launch", None), y, x, out, *self._others, cores.setting)
+                taught = getattr(known, "taught", None)
+                if taught is not None and part is not None:
+                    part.remember(*taught, y, x, None, out, *self._others, cores.setting)
                 return y
         return self._checked(x, out)
 

@@ -8,14 +8,15 @@ of block sums in `upsweep.tree`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from upsweep import engine as engines
 from upsweep import recall
+from upsweep.alike_chunks import Again, again_behind, again_in_order
 from upsweep.api import last_prefix
 from upsweep.arguments import OutputError, ShapeError, axis_of, result_dtypes, shape_of
 from upsweep.components import bare, tupled
@@ -59,6 +60,10 @@ class Standing:
     """The prefix at the end of each of the carry's blocks."""
     kind: tuple[Any, ...] | None = None
     """The axis, the shape of the rows and the dtypes of the chunks so far."""
+    like: Any = None
+    """The likeness of the last chunk."""
+    again: Again | None = None
+    """Scans one more chunk of this likeness; gives None if it did not."""
 
     def kind_of(self, axis: int, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...]) -> tuple[Any, ...]:
         """The kind of a chunk that goes on where the chunks before it stopped; an error where it cannot."""
@@ -76,9 +81,18 @@ class Standing:
         return kind
 
     def push(self, chunk: Any, out: Any = None, keep: tuple[int, ...] | None = None) -> Any:
-        """Scan the next chunk. `keep` names the components that are wanted; None for all."""
+        """Scan the next chunk. `keep` names the components that are wanted; None for all. A third chunk of the same likeness is
+        not checked any more."""
+        like = (recall.seen(chunk), keep) if out is None else None
+        same = like is not None and like == self.like
+        if same and self.again is not None:
+            y = self.again(self, chunk)
+            if y is not None:
+                return y
         run = Run(self, chunk, out, keep=keep)
-        return run.through() if self.order == "tree" else run.in_order()
+        y = run.through() if self.order == "tree" else run.in_order()
+        self.like, self.again = like, run.again() if same and recall.hashes(like) else None
+        return y
 
     def push_summed(
         self, chunk: Any, sums: Iterable[tuple[Any, ...]], keep: tuple[int, ...] | None = None
@@ -101,6 +115,7 @@ class Run:
         given = tupled(chunk)
         self.keep = keep
         self.at, self.given, self.first, self.known = at, given, at.carry.count, known
+        self.behind: engines.Behind | None = None
         self.name = engines.choose(given)
         self.on = engines.load(self.name)
         self.views = [self.on.view(x) for x in given]
@@ -156,7 +171,8 @@ class Run:
         starts = (
             None if at.initial is None else starts_of(self.on, plan, dtypes, at.initial, self.given[0], None)
         )
-        at.carry, at.folds = counting.scan_behind(plan, self.views, self.ys, starts, at.carry), []
+        self.behind = counting.Behind(plan, self.views, self.ys, starts, at.carry.count)
+        at.carry, at.folds = cast(Carry, self.behind.scan(self.views, self.ys, at.carry)), []
 
     def in_order(self) -> Any:
         """Scan the chunk from the last prefix of the one before."""
@@ -169,6 +185,19 @@ class Run:
             at.carry = Carry(self.first + self.n, [last])
         at.kind = self.kind
         return self.result()
+
+    def again(self) -> Again | None:
+        """The function that scans chunks like this one."""
+        results = list(zip(self._kinds(), self.ys))
+        if self.behind is not None:
+            return again_behind(self.behind, self.on, self.keep, results)
+        if self.at.order == "tree" or not self.n:
+            return None
+        plain = self.keep is None and all(
+            type(x) is np.ndarray and x.dtype.kind in "biufc" for x in self.given
+        )
+        held = plain and not self.at.exclusive and all(y.dtype == d for (_, y), d in zip(results, self.sums))
+        return again_in_order(self.name, self.axis, self.n, self.keep, None if held else self.sums)
 
     def part(self, start: int, stop: int) -> None:
         """Scan one part and take its aligned blocks into the carry."""
@@ -188,8 +217,11 @@ class Run:
     def result(self) -> Any:
         if self.out is not None:
             return self.out
-        kinds = self.given if self.keep is None else [self.given[c] for c in self.keep]
-        return bare([self.on.give(x, y) for x, y in zip(kinds, self.ys)])
+        return bare([self.on.give(x, y) for x, y in zip(self._kinds(), self.ys)])
+
+    def _kinds(self) -> Sequence[Any]:
+        """An array like each result."""
+        return self.given if self.keep is None else [self.given[c] for c in self.keep]
 
     def _scan(self, xs: list[Any], initial: Any, start: int, stop: int) -> None:
         out = bare([self.on.cut(y, self.axis, start, stop) for y in self.ys])

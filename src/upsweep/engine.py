@@ -105,7 +105,8 @@ class Operands(NamedTuple):
 
 Again = Callable[[tuple[Any, ...]], bool]
 """Runs a plan once more, on other arrays of the same dtypes, shapes and strides, and says whether it did. A number is an array of
-NumPy's of one item; heads are the flags that the engine makes of segments, or a user's flags as they lie."""
+NumPy's of one item; heads are the flags that the engine makes of segments, a user's flags as they lie, or the array of segments
+as they were told."""
 
 
 class Way(NamedTuple):
@@ -175,11 +176,18 @@ class Grouping(Protocol):
 class Counting(Protocol):
     """Scans of a few items behind others."""
 
-    def scan_behind(
-        self, plan: Plan, xs: Sequence[View], ys: Sequence[View], initial: Sequence[View] | None, carry: Carry
-    ) -> Carry:
-        """Run a plan for the items that follow those of a carry, and give the carry behind them. `ys` are the outputs that are
-        stored."""
+    def Behind(
+        self, plan: Plan, xs: Sequence[View], ys: Sequence[View], initial: Sequence[View] | None, count: int
+    ) -> Behind:  # fmt: skip
+        """What runs a plan for items that follow so many others. `ys` are the outputs that are stored."""
+        ...
+
+
+class Behind(Protocol):
+    """Runs a plan on arrays like those that it was made of."""
+
+    def scan(self, xs: Sequence[View], ys: Sequence[View], carry: Carry) -> Carry | None:
+        """Scan the items that follow those of a carry, and give the carry behind them; None where their count has other bits."""
         ...
 
 
@@ -292,7 +300,7 @@ def picks(name: str) -> Picks | None:
 
 def again(name: str, plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     """A function that runs a plan again on arrays that lie like these views, where the engine of that name has one. `given` are
-    the same as they were given; None where they are made anew for each call."""
+    the same as they were given; None where they are made anew for each call, and segments that the engine is to make flags of."""
     module = ENGINES[name].again
     return import_module(module).again(plan, views, given) if module else None
 

@@ -131,16 +131,16 @@ class Elsewhere(EngineError):
         there = getattr(import_module(self.home.module), function.__name__, None)
         if there is None:
             raise self
-        parameters = signature(function).parameters.values()
-        operands = [given[p.name] for p in parameters if p.kind is not Parameter.KEYWORD_ONLY]
-        told = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and given[p.name] is not p.default]
-        unknown = [p.name for p in told if p.name not in signature(there).parameters]
+        operands, keywords = _parameters(function)
+        told = {name: given[name] for name, default in keywords.items() if given[name] is not default}
+        known = _parameters(there)
+        unknown = [name for name in told if name not in known[0] and name not in known[1]]
         if unknown:
             raise EngineError(
                 f"{self.home.module}.{function.__name__}, which scans this array, takes no {', '.join(unknown)}: leave it out, "
                 f"or {self.home.instead}"
             )
-        return there(*operands, **{p.name: given[p.name] for p in told})
+        return there(*[given[name] for name in operands], **told)
 
 
 def check(x: Any) -> None:
@@ -148,6 +148,14 @@ def check(x: Any) -> None:
     library = library_of(x)
     if library in HOMES and HOMES[library].takes(x):
         raise Elsewhere(library)
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> tuple[Sequence[str], dict[str, Any]]:
+    """The names of a function's operands, and its keywords with their defaults. To ask the function takes 30 us."""
+    found = signature(function).parameters.values()
+    keywords = {p.name: p.default for p in found if p.kind is Parameter.KEYWORD_ONLY}
+    return [p.name for p in found if p.kind is not Parameter.KEYWORD_ONLY], keywords
 
 
 @cache

@@ -2,7 +2,8 @@
 
 Checking a call takes longer than a small scan does. Whatever the checks look at is a call's likeness; the function that
 ran a call is kept under it, and runs the next call that is alike. Numbers are alike by their type: their values are looked at in
-every call. Where the package has its C part, a call of arrays alone that comes once more runs in C from then on (`short_way`).
+every call. Where the package has its C part, a call of arrays and numbers that comes once more runs in C from then on
+(`short_way`).
 """
 
 from __future__ import annotations
@@ -58,9 +59,11 @@ def run(
     if finish is not None:
         finish = as_function(finish)
     part, wanted = short_way.part, cores.setting if threads is None else threads
+    marks, spelling = (segments.values, segments.spelling) if type(segments) is Segments else (None, segments)
     if part is not None:
         y = part.find(
-            xs, out, op, axis, exclusive, reverse, initial, dtype, segments, engine, reducing, keep, order, map, finish, wanted
+            xs, marks, out, initial, op, axis, exclusive, reverse, dtype, spelling, engine, reducing, keep, order, map, finish,
+            wanted,
         )  # fmt: skip
         if y is not None:
             return y
@@ -70,10 +73,11 @@ def run(
     runs = known(like)
     y = None if runs is None else runs(xs, initial, out, segments)
     if y is not None:
-        if part is not None:
+        taught = getattr(runs, "taught", None)
+        if taught is not None and part is not None:
             part.remember(
-                getattr(runs, "launch", None), y, xs, out, op, axis, exclusive, reverse, initial, dtype, segments, engine,
-                reducing, keep, order, map, finish, wanted,
+                *taught, y, xs, marks, out, initial, op, axis, exclusive, reverse, dtype, spelling, engine, reducing, keep,
+                order, map, finish, wanted,
             )  # fmt: skip
         return y
     if engine == "auto" and out is None and type(initial) in _NUMBER and labelled.has(xs) and _bare(segments):
@@ -102,6 +106,15 @@ def forget() -> None:
     known_calls.clear()
     if short_way.part is not None:
         short_way.part.forget()
+
+
+def hashes(like: Any) -> bool:
+    """Whether a likeness may be found again."""
+    try:
+        hash(like)
+    except TypeError:
+        return False
+    return True
 
 
 def keep(like: Any, known: Callable[..., Any]) -> None:
@@ -223,9 +236,10 @@ def seen_segments(segments: Any) -> Any:
     """The likeness of segments."""
     if type(segments) is not Segments:
         return _UNSEEN
-    # Offsets and lengths become one flag an item, whatever their dtype.
+    # Offsets and lengths become one flag an item, however many they are.
     if segments.spelling in ("offsets", "lengths"):
-        return segments.spelling, type(segments.values)
+        values = segments.values
+        return segments.spelling, (values.dtype, values.ndim) if type(values) is np.ndarray else type(values)
     return segments.spelling, seen(segments.values)
 
 

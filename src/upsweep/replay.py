@@ -55,7 +55,14 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
             return None
     readers = [None if x is None else way.reader(x) for x in objects]
     given = [x if read is None else read(x) for x, read in zip(objects, readers)]
-    again = _again_by_groups(ran, given) if groups else engines.again(ran.engine, plan, views, given)
+    again = None
+    if segments is not None and type(segments.values) is kind is np.ndarray:
+        # The engine may make flags of segments itself.
+        marks = len(views.inputs)
+        again = engines.again(ran.engine, plan, views, [*given[:marks], segments, *given[marks + 1 :]])
+        heads = heads if again is None else _as_they_lie
+    if again is None:
+        again = _again_by_groups(ran, given) if groups else engines.again(ran.engine, plan, views, given)
     if again is None:
         return None
     wrote = LIKENESS[type(ran.like)].wrote
@@ -66,9 +73,11 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
     else:
         first = next(at for at, x in enumerate(objects) if x is ran.like)
         known = _known_several(again, first, heads, numbers, readers, makers, givers, wrote, several)
-    # The C part reads inputs and outputs. It takes by identity what `recall` makes of all else: values that do not change.
-    if short_way.runs(again) and kind is np.ndarray and not numbers and initial is segments is None:
-        known.launch = again  # type: ignore[attr-defined]
+    if short_way.runs(again) and kind is np.ndarray and heads in (None, _as_they_lie):
+        # The C part reads arrays and numbers. It takes by identity what `recall` makes of all else: values that do not change.
+        made = range(0) if out is not None else range(starts - len(views.outputs), starts)
+        holders = dict(numbers)
+        known.taught = again, tuple([holders.get(at) for at in range(len(objects)) if at not in made])  # type: ignore[attr-defined]
     return known
 
 

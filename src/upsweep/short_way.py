@@ -1,7 +1,8 @@
 """The C part of the memory of calls, where it was built: it runs remembered calls of NumPy's arrays without Python.
 
 It does what `recall`, `replay` and `cpu.again` do for such calls; they stay the only definition. It knows a call by the types,
-dtypes, shapes and strides of the arrays, and by the identity of all other arguments. Any other call goes the long way.
+dtypes, shapes and strides of the arrays, offsets and lengths of segments by their dtype, numbers by their type, and all other
+arguments by identity. Any other call goes the long way.
 """
 
 from __future__ import annotations

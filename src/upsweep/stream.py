@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,7 +101,7 @@ class Stream:
     def __getstate__(self) -> dict[str, Any]:
         """The attributes that a copy or a pickle needs to go on by itself; the operator of its segments is made anew."""
         state = self.state
-        at = replace(self._at, carry=Carry(state.count, list(state.sums)), folds=[])
+        at = replace(self._at, carry=Carry(state.count, list(state.sums)), folds=[], like=None, again=None)
         return {**self.__dict__, "_at": at, "_keys": state.keys, "_lifted": None, "_turn": None}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
@@ -113,11 +112,14 @@ class Stream:
         """The state after everything pushed so far. It can be pickled: its block sums lie in host memory, and are shared with no
         stream.
         """
-        with self._alone():
+        self._take_turn()
+        try:
             carry = self._carry
             sums = [tuple(on_host(part) for part in block) for block in carry.sums]
             keys = self._lifted.keys if self._lifted else self._keys
             return deepcopy(State(carry.count, sums, keys, self._at.kind, self._told()))
+        finally:
+            self._turn.release()
 
     def _told(self) -> tuple[str, ...]:
         """The arguments that a state of this stream depends on, in words."""
@@ -129,8 +131,7 @@ class Stream:
             *([f"op={at.op}"] if at.op is BUILTIN.get(at.op.name or "") else []),
         )
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _take_turn(self) -> None:
         """Hold the stream for one thread, while a chunk is pushed or the state is read: another thread would go on from half a
         chunk.
         """
@@ -139,10 +140,6 @@ class Stream:
                 "another thread is pushing a chunk to this stream, and chunks follow one another: give each thread a stream "
                 "of its own, or let them take turns by a threading.Lock"
             )
-        try:
-            yield
-        finally:
-            self._turn.release()
 
     @property
     def _carry(self) -> Carry:
@@ -163,11 +160,22 @@ class Stream:
         """
         if compiling():
             return uncompiled(self.push, chunk, segments=segments, out=out)
-        with self._alone(), self._all_or_nothing():
+        self._take_turn()
+        lifted = self._lifted
+        parts = (self, self._at, *((lifted, lifted.at) if lifted else ()))
+        stood = [(vars(part), vars(part).copy()) for part in parts]
+        try:
             # A dtype of another library may have any attributes.
             if isinstance(getattr(chunk, "dtype", None), np.dtype) and chunk.dtype.names:
                 return self._push_records(chunk, segments, out)
             return self._push_arrays(chunk, segments, out)
+        except BaseException:
+            # After an error the stream stands where it stood.
+            for now, before in stood:
+                now.update(before)
+            raise
+        finally:
+            self._turn.release()
 
     def _push_arrays(self, chunk: Any, segments: Segments | None, out: Any) -> Any:
         operands = chunk if self._map is None else self._mapped(chunk)
@@ -189,19 +197,6 @@ class Stream:
         y = on.empty(chunk, chunk.shape, np.dtype(list(zip(names, dtypes))))
         self._push(fields, segments, fields_of(y, names))
         return on.give(chunk, y)
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """After an error the stream stands where it stood."""
-        lifted = self._lifted
-        parts = (self, self._at, *((lifted, lifted.at) if lifted else ()))
-        stood = [(vars(part), dict(vars(part))) for part in parts]
-        try:
-            yield
-        except BaseException:
-            for now, before in stood:
-                now.update(before)
-            raise
 
     def _mapped(self, chunk: Any) -> Any:
         """The arrays of a chunk that are scanned."""

@@ -15,14 +15,19 @@ import numpy as np
 from upsweep import short_way
 from upsweep.cpu import threads
 from upsweep.cpu.arrange import arranged
-from upsweep.cpu.code import address, callable_at
+from upsweep.cpu.array_loops import unit
+from upsweep.cpu.code import Unit, address, callable_at
 from upsweep.cpu.objects import DATA, ITEMS, READABLE
 from upsweep.cpu.units import entry
-from upsweep.cpu.words import Entry, Operand
+from upsweep.cpu.words import Entry, Made, Operand
 from upsweep.engine import Again, Operands
 from upsweep.host import flags_of, place, shifted, without_ahead
 from upsweep.plan import Plan
+from upsweep.segments import Segments
 
+_LISTS = "offsets", "lengths"
+MADE_ITEMS = 1 << 16
+"""Items of which at most compiled code makes the flags, in the scratch memory of a thread, which stays."""
 LARGE = 1 << 15
 """Bytes of arrays from which on the C part lets other threads run meanwhile, which takes .06 us. The scan of as many takes a
 microsecond."""
@@ -50,15 +55,19 @@ def _again_ahead(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | N
 
 def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     """The function that runs this plan on arrays like these, and says whether it did. It does not where an array that is written
-    lies over another, nor where the operator raises an exception. None where a plan is more than one thread's work.
+    lies over another, where segments do not fit, nor where the operator raises an exception. None where a plan is more than one
+    thread's work.
     """
     if plan.n == 0 or plan.rows == 0 or not READABLE:
         return None
     if plan.ahead is not None:
         return _again_ahead(plan, views, given)
     seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
+    told = next((x for x in given if isinstance(x, Segments)), None)
+    if told is not None and not _makes(told, plan):
+        return None
     # An array whose view lies elsewhere is copied first.
-    if any(x is not None and x.ctypes.data != v.ctypes.data for x, v in zip(given, seen)):
+    if any(isinstance(x, np.ndarray) and x.ctypes.data != v.ctypes.data for x, v in zip(given, seen)):
         return None
     heads = views.heads[0] if views.heads else None
     _, launch, arrays = arranged(plan, views.inputs, views.outputs, views.starts or None, heads)
@@ -68,9 +77,9 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     last = first + len(views.outputs)
     bounds = [np.lib.array_utils.byte_bounds(v) for v in seen]
     bases = [v.ctypes.data for v in seen]
-    turned = bool(views.heads) and plan.reverse != plan.ends
-    # Turned flags are a copy.
-    if turned:
+    turned = bool(views.heads) and _by(plan) != 0
+    # Flags that are turned or made lie elsewhere.
+    if turned or told is not None:
         bounds[first - 1] = np.lib.array_utils.byte_bounds(arrays[first - 1])
         bases[first - 1] = bounds[first - 1][0]
     places = [8 * at for at in range(launch.addresses.start, launch.addresses.stop, launch.addresses.step)]
@@ -89,18 +98,52 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         Entry.DATA: DATA, Entry.OPERANDS: len(seen), Entry.FIRST: first, Entry.LAST: last,
     }.items():  # fmt: skip
         head[word] = value
-    table = np.concatenate([head, operands.ravel(), words])
-    scratch, keep = launch.scratch + words.nbytes, (table, starts)
+    make = [] if told is None else _making(told, plan, head)
+    table = np.concatenate([head, operands.ravel(), words, np.array(make, np.int64)])
+    scratch, keep = launch.scratch + words.nbytes + 8 * len(make) + (plan.n if make else 0), (table, starts)
     if short_way.part is None:
         run = _launched(address(entry()), table.ctypes.data, scratch, launch.results, keep)
     else:
         large = sum(v.nbytes for v in seen) >= LARGE
-        run = short_way.part.Launch(address(entry()), table.ctypes.data, scratch, large, keep)
+        listed = told is not None and told.spelling in _LISTS
+        run = short_way.part.Launch(address(entry()), table.ctypes.data, scratch, large, listed, keep)
 
     def run_turned(arrays: tuple[np.ndarray, ...]) -> bool:
         return run((*arrays[: first - 1], flags_of(plan, arrays[first - 1]), *arrays[first:]))
 
-    return run_turned if turned else run
+    return run_turned if turned and told is None else run
+
+
+def _makes(told: Segments, plan: Plan) -> bool:
+    """Whether compiled code makes flags of segments like these; some are flags that are read as they lie."""
+    values, kinds = told.values, {"keys": "iuf", "flags": "biu", "ends": "biu"}.get(told.spelling, "i")
+    if values.ndim > 1 or plan.n > MADE_ITEMS or not values.dtype.isnative or values.dtype.kind not in kinds:
+        return False
+    if told.spelling in ("flags", "ends"):
+        return values.dtype.itemsize > 1 or _by(plan) != 0
+    return values.dtype.kind != "f" or values.dtype.itemsize in (4, 8)
+
+
+def _by(plan: Plan) -> int:
+    """How many places from where a segment was told to start its flag stands."""
+    return 0 if plan.reverse == plan.ends else 1 if plan.ends else -1
+
+
+def making(spelling: str, dtype: np.dtype) -> Unit:
+    """The code that makes flags of segments that are told so."""
+    loop = "flags" if spelling == "ends" else spelling
+    return unit("told", loop, ((dtype, 1, False), (np.dtype("u1"), 1, True), None))
+
+
+def _making(told: Segments, plan: Plan, head: np.ndarray) -> list[int]:
+    """The words of the loop that makes flags, whose address goes into the head of the table."""
+    loop = making(told.spelling, told.values.dtype)
+    words = [0] * len(Made)
+    words[Made.ITEMS], words[Made.BYTES] = plan.n, 1
+    words[Made.BY] = _by(plan)
+    head[Entry.MAKE], head[Entry.MADE] = address(loop), head[Entry.BYTES]
+    head[Entry.BYTES] += 8 * len(words)
+    return words
 
 
 def _launched(where: int, table: int, scratch: int, results: int, keep: Any) -> Again:

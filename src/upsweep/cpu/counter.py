@@ -8,7 +8,6 @@ is one fold.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 from typing import NamedTuple
 
 from upsweep.cpu import fused
@@ -16,25 +15,8 @@ from upsweep.cpu.address import peek
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import advance, gathered, inner
 from upsweep.cpu.nodes import operators
+from upsweep.cpu.words import Counter
 from upsweep.plan import Plan
-
-
-class Word(IntEnum):
-    """The int64 words of a launch. Behind them stand the steps of the arrays, as `upsweep.cpu.sets.Sets` lists them, and for
-    each component the address of prefixes, one for each bit.
-    """
-
-    # The items of a row.
-    N = 0
-    # The items that stand before them, and the bits of that number.
-    COUNT = 1
-    BITS = 2
-    # Where the first row of each set of rows lies: so many addresses for each input, output, start, and row of block sums.
-    SETS = 3
-    SETS_STEP = 4
-    # The rows of a set.
-    ROWS = 5
-    ARRAYS = 6
 
 
 class Form(NamedTuple):
@@ -51,7 +33,7 @@ def counter(plan: Plan, form: Form) -> Callable[..., None]:
     ins, outs, sums_of = gathered(IN), gathered(OUT), gathered(len(plan.accumulators))
     X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
     INITIAL, EXCLUSIVE = form
-    N, COUNT, BITS, SETS, SETS_STEP, ROWS, ARRAYS = map(int, Word)
+    N, COUNT, BITS, SETS, SETS_STEP, ROWS, ARRAYS = map(int, Counter)
     SUMS = len(plan.accumulators)
     OUTS, STARTS = ARRAYS + 2 * IN, ARRAYS + 2 * (IN + OUT)
 

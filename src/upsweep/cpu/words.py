@@ -238,6 +238,27 @@ class Entry(IntEnum):
     # The first array that is written, and the one after the last.
     FIRST = 6
     LAST = 7
+    # The address of the loop that makes flags of segments, the array before the first that is written; 0 where it holds them.
+    MAKE = 8
+    # The offset of that loop's words, `Made`, from those of the launch.
+    MADE = 9
+
+
+class Made(IntEnum):
+    """The words of a loop of `told`, for `array_loops`; behind them its flags."""
+
+    # Whether it made flags.
+    DONE = 0
+    # The array of segments as they were told.
+    DATA = 1
+    SHAPE = 2
+    STEP = 3
+    # The flags.
+    FLAGS = 4
+    ITEMS = 5
+    BYTES = 6
+    # How many places further on each flag stands.
+    BY = 7
 
 
 class Operand(IntEnum):
@@ -250,6 +271,24 @@ class Operand(IntEnum):
     HIGH = 3
     # A bit for each array that is written: the operand may lie on that array, item for item.
     ALIKE = 4
+
+
+class Counter(IntEnum):
+    """The int64 words for `counter`. Behind them stand the steps of the arrays, as `upsweep.cpu.sets.Sets` lists them, and for
+    each component the address of prefixes, one for each bit.
+    """
+
+    # The items of a row.
+    N = 0
+    # The items that stand before them, and the bits of that number.
+    COUNT = 1
+    BITS = 2
+    # Where the first row of each set of rows lies: so many addresses for each input, output, start, and row of block sums.
+    SETS = 3
+    SETS_STEP = 4
+    # The rows of a set.
+    ROWS = 5
+    ARRAYS = 6
 
 
 WORDS = 64
