@@ -318,7 +318,7 @@ def crosswise(monkeypatch):
 
 
 OF_OTHER_SIZES = CROSSWISE[-2:]
-"""Several arrays: on a chip with less shared memory, tiles are smaller. All else of `CROSSWISE` is the same code on both chips."""
+"""Several arrays: with less shared memory, tiles are smaller. All else of `CROSSWISE` is the same code on both chips."""
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,10 @@ class _Translation:
         self.tables: dict[str, list[str]] = {}
         self.known: dict[int, str] = {}
         """What registers hold, of those that were read or written since the last label."""
-        self.loaded: set[int] = set()
-        self.stores: list[tuple[int, int]] = []
-        """The registers that are read from memory; the lines that begin to write registers there, each with its register."""
+        self.places: dict[int, int] = {}
+        """Where registers lie in memory that are read from there. Most are read right behind the line that writes them."""
+        self.stores: list[tuple[int, int, str]] = []
+        """The lines that write registers: a line's number, the register, the type and the value."""
         self.body(text, entry)
 
     # --- registers and operands ---------------------------------------------------------------------------------------
@@ -125,9 +126,6 @@ class _Translation:
                 unique = f"{each} {len(self.scopes)} {len(self.slots)}" if len(self.scopes) > 2 else each
                 self.scopes[-1][each] = unique
                 self.slots[unique] = len(self.slots), BITS[kind]
-
-    def slot(self, index: int) -> str:
-        return self.w.let(f"getelementptr i64, ptr %r, i64 {index}")
 
     def get(self, text: str, bits: int, signed: bool = False) -> str:
         """An operand as an integer of so many bits."""
@@ -153,8 +151,9 @@ class _Translation:
             return self.w.let(f'ptrtoint ptr @"{text}" to i64')
         index, have = self.register(text)
         if index not in self.known:
-            self.loaded.add(index)
-            self.known[index] = self.w.let(f"load i{have}, ptr {self.slot(index)}")
+            place = self.places.setdefault(index, len(self.places))
+            at = self.w.let(f"getelementptr i64, ptr %r, i64 {place}")
+            self.known[index] = self.w.let(f"load i{have}, ptr {at}")
         return self.w.sized(self.known[index], have, bits, signed)
 
     def put(self, text: str, value: str, bits: int, signed: bool = False) -> None:
@@ -162,8 +161,8 @@ class _Translation:
             return
         index, have = self.register(text)
         self.known[index] = self.w.sized(value, bits, have, signed)
-        self.stores.append((index, len(self.w.lines)))
-        self.w.say(f"store i{have} {self.known[index]}, ptr {self.slot(index)}")
+        self.stores.append((len(self.w.lines), index, f"i{have} {self.known[index]}"))
+        self.w.say("")
 
     def word(self, which: Word) -> str:
         return self.w.let(f"load i64, ptr {self.place(which)}")
@@ -247,11 +246,13 @@ class _Translation:
             self.resumes.append(f'"{label}"')
             self.w.say("ret void")
 
-    def drop_stores(self) -> None:
-        """Most registers are read right behind the line that writes them, and from memory nowhere."""
-        for register, line in self.stores:
-            if register not in self.loaded:
-                self.w.lines[line : line + 2] = "", ""
+    def write_stores(self) -> None:
+        for line, register, value in self.stores:
+            if register in self.places:
+                at = f"%s{line}"
+                self.w.lines[line] = (
+                    f"{at} = getelementptr i64, ptr %r, i64 {self.places[register]}\nstore {value}, ptr {at}"
+                )
 
     # --- the text -------------------------------------------------------------------------------------------------------
 
@@ -606,7 +607,7 @@ def written(text: str, entry: str) -> tuple[str, _Translation]:
     """LLVM's code of a kernel."""
     t = _Translation(text, entry)
     t.jumps_back()
-    t.drop_stores()
+    t.write_stores()
     lines = "\n".join(t.w.lines)
     named = set(re.findall(r'@"([\w$]+)"', lines))
     declared = sorted(set(re.findall(r"call (\S+) @(llvm\.[\w.]+)\(([^()]*)\)", lines)))
@@ -621,7 +622,7 @@ def written(text: str, entry: str) -> tuple[str, _Translation]:
         "define internal void @thread(ptr noalias %c, ptr noalias %r, ptr %shared, ptr %param) {",
         "%place = load i64, ptr %c",
         f"switch i64 %place, label %start [{ways}]",
-        "start:", lines, "}", _WARP.format(words=int(Word.END), registers=max(1, len(t.slots))),
+        "start:", lines, "}", _WARP.format(words=int(Word.END), registers=max(1, len(t.places))),
     ]), t  # fmt: skip
 
 
@@ -668,5 +669,5 @@ def translated(text: str, entry: str) -> Kernel:
     address = ctypes.c_void_p
     run = ctypes.CFUNCTYPE(None, address, address, ctypes.c_uint32, address, address)
     return Kernel(
-        run(engine.get_function_address("warp")), t.shared_end, max(1, len(t.slots)), t.cluster, engine
+        run(engine.get_function_address("warp")), t.shared_end, max(1, len(t.places)), t.cluster, engine
     )
