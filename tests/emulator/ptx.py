@@ -103,6 +103,12 @@ class _Translation:
         self.seen: set[str] = set()
         self.scopes: list[dict[str, str]] = [{}]
         self.tables: dict[str, list[str]] = {}
+        self.known: dict[int, str] = {}
+        """What registers hold, of those that were read or written since the last label."""
+        self.places: dict[int, int] = {}
+        """Where registers lie in memory that are read from there. Most are read right behind the line that writes them."""
+        self.stores: list[tuple[int, int, str]] = []
+        """The lines that write registers: a line's number, the register, the type and the value."""
         self.body(text, entry)
 
     # --- registers and operands ---------------------------------------------------------------------------------------
@@ -120,9 +126,6 @@ class _Translation:
                 unique = f"{each} {len(self.scopes)} {len(self.slots)}" if len(self.scopes) > 2 else each
                 self.scopes[-1][each] = unique
                 self.slots[unique] = len(self.slots), BITS[kind]
-
-    def slot(self, index: int) -> str:
-        return self.w.let(f"getelementptr i64, ptr %r, i64 {index}")
 
     def get(self, text: str, bits: int, signed: bool = False) -> str:
         """An operand as an integer of so many bits."""
@@ -147,13 +150,19 @@ class _Translation:
         if text in self.globals:
             return self.w.let(f'ptrtoint ptr @"{text}" to i64')
         index, have = self.register(text)
-        return self.w.sized(self.w.let(f"load i{have}, ptr {self.slot(index)}"), have, bits, signed)
+        if index not in self.known:
+            place = self.places.setdefault(index, len(self.places))
+            at = self.w.let(f"getelementptr i64, ptr %r, i64 {place}")
+            self.known[index] = self.w.let(f"load i{have}, ptr {at}")
+        return self.w.sized(self.known[index], have, bits, signed)
 
     def put(self, text: str, value: str, bits: int, signed: bool = False) -> None:
         if text == "_":
             return
         index, have = self.register(text)
-        self.w.say(f"store i{have} {self.w.sized(value, bits, have, signed)}, ptr {self.slot(index)}")
+        self.known[index] = self.w.sized(value, bits, have, signed)
+        self.stores.append((len(self.w.lines), index, f"i{have} {self.known[index]}"))
+        self.w.say("")
 
     def word(self, which: Word) -> str:
         return self.w.let(f"load i64, ptr {self.place(which)}")
@@ -201,6 +210,11 @@ class _Translation:
 
     # --- control --------------------------------------------------------------------------------------------------------
 
+    def begin(self, label: str) -> None:
+        """The next lines may be come to from elsewhere."""
+        self.w.say(f"{label}:")
+        self.known.clear()
+
     def stop(self, state: State, values: dict[Word, str]) -> None:
         """Return, and go on behind this place."""
         for which, value in values.items():
@@ -210,7 +224,7 @@ class _Translation:
         self.note(Word.STATE, str(int(state)))
         self.resumes.append(behind)
         self.w.say("ret void")
-        self.w.say(f"{behind}:")
+        self.begin(behind)
 
     def jump(self, label: str) -> str:
         """The block to go to for a label. On the way back, others may have a turn first."""
@@ -223,14 +237,22 @@ class _Translation:
     def jumps_back(self) -> None:
         self.w.say("unreachable")
         for way, over, label in self.later:
-            self.w.say(f"{way}:")
+            self.begin(way)
             left = self.w.let(f"sub i64 {self.word(Word.PATIENCE)}, 1")
             self.note(Word.PATIENCE, left)
             self.w.say(f'br i1 {self.w.let(f"icmp sgt i64 {left}, 0")}, label %"{label}", label %{over}')
-            self.w.say(f"{over}:")
+            self.begin(over)
             self.note(Word.PLACE, str(len(self.resumes) + 1))
             self.resumes.append(f'"{label}"')
             self.w.say("ret void")
+
+    def write_stores(self) -> None:
+        for line, register, value in self.stores:
+            if register in self.places:
+                at = f"%s{line}"
+                self.w.lines[line] = (
+                    f"{at} = getelementptr i64, ptr %r, i64 {self.places[register]}\nstore {value}, ptr {at}"
+                )
 
     # --- the text -------------------------------------------------------------------------------------------------------
 
@@ -290,7 +312,7 @@ class _Translation:
         while label := re.match(r"(\$?\w+):(?!:)\s*", text):
             self.seen.add(label[1])
             self.w.say(f'br label %"{label[1]}"')
-            self.w.say(f'"{label[1]}":')
+            self.begin(f'"{label[1]}"')
             text = text[label.end() :]
         if not text:
             return
@@ -318,10 +340,10 @@ class _Translation:
         if condition is not None:
             inside, behind = self.w.label(), self.w.label()
             self.w.say(f"br i1 {self.get(condition, 1)}, label %{inside}, label %{behind}")
-            self.w.say(f"{inside}:")
+            self.begin(inside)
             self.instruction(name, operands)
             self.w.say(f"br label %{behind}")
-            self.w.say(f"{behind}:")
+            self.begin(behind)
         else:
             self.instruction(name, operands)
 
@@ -329,11 +351,11 @@ class _Translation:
         to = self.jump(label)
         if condition is None:
             self.w.say(f"br label %{to}")
-            self.w.say(f"{self.w.label()}:")
+            self.begin(self.w.label())
             return
         behind = self.w.label()
         self.w.say(f"br i1 {self.get(condition, 1)}, label %{to}, label %{behind}")
-        self.w.say(f"{behind}:")
+        self.begin(behind)
 
     # --- instructions ---------------------------------------------------------------------------------------------------
 
@@ -541,12 +563,12 @@ class _Translation:
         index, over = self.get(ops[0], 32), self.w.label()
         ways = [f"i32 {k}, label %{self.jump(label)}" for k, label in enumerate(self.tables[ops[1]])]
         self.w.say(f"switch i32 {index}, label %{over} [{' '.join(ways)}]")
-        self.w.say(f"{over}:")
+        self.begin(over)
 
     def _ret(self, mods: list[str], ops: list[str]) -> None:
         self.note(Word.STATE, str(int(State.ENDED)))
         self.w.say("ret void")
-        self.w.say(f"{self.w.label()}:")
+        self.begin(self.w.label())
 
     _exit = _ret
 
@@ -585,6 +607,7 @@ def written(text: str, entry: str) -> tuple[str, _Translation]:
     """LLVM's code of a kernel."""
     t = _Translation(text, entry)
     t.jumps_back()
+    t.write_stores()
     lines = "\n".join(t.w.lines)
     named = set(re.findall(r'@"([\w$]+)"', lines))
     declared = sorted(set(re.findall(r"call (\S+) @(llvm\.[\w.]+)\(([^()]*)\)", lines)))
@@ -599,7 +622,7 @@ def written(text: str, entry: str) -> tuple[str, _Translation]:
         "define internal void @thread(ptr noalias %c, ptr noalias %r, ptr %shared, ptr %param) {",
         "%place = load i64, ptr %c",
         f"switch i64 %place, label %start [{ways}]",
-        "start:", lines, "}", _WARP.format(words=int(Word.END), registers=max(1, len(t.slots))),
+        "start:", lines, "}", _WARP.format(words=int(Word.END), registers=max(1, len(t.places))),
     ]), t  # fmt: skip
 
 
@@ -646,5 +669,5 @@ def translated(text: str, entry: str) -> Kernel:
     address = ctypes.c_void_p
     run = ctypes.CFUNCTYPE(None, address, address, ctypes.c_uint32, address, address)
     return Kernel(
-        run(engine.get_function_address("warp")), t.shared_end, max(1, len(t.slots)), t.cluster, engine
+        run(engine.get_function_address("warp")), t.shared_end, max(1, len(t.places)), t.cluster, engine
     )
