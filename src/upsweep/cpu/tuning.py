@@ -141,7 +141,9 @@ item by item and line by line, AMD with AVX2, 2^15 items: float64 8 .95 .78, 12 
 BRIEF = 4
 """Items of the longest rows that go one by one, in arrays that have code of their own, where each row lies behind the last one.
 Speed of a copy side by side and so, one thread, AMD with AVX-512, 2^18 items, rows of 2, 3, 4: float32 .16 .87, .20 .98, .27 .75,
-float64 .22 .88, .24 .89, .30 .88, int32 .17 .89, .18 1.1, .24 .97, truths of 2 .05 .96."""
+float64 .22 .88, .24 .89, .30 .88, int32 .17 .89, .18 1.1, .24 .97, truths of 2 .05 .96. ns an item side by side and so, Xeon,
+loaded: float16 .60 .10, .63 .14, .61 .12, bfloat16 1.1 .12, .68 .17, .57 .20, recurrences of float32 1.01 .44, 1.86 .45, .90 .46,
+of float16 1.66 .46, 1.84 .63, .95 .64."""
 TOGETHER = 256
 """Items that lie apart and are converted come together so many at a time. ns an item one by one and so, AMD with AVX-512, 2^18
 items, every other one: float16 1.33 .49, into every other one .53 .50, in rows of 1000 1.41 .57, computed in float64 2.36 .73;
