@@ -209,11 +209,9 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     beside, apart = (plan.axis, lie.inner) if lie.turned else (lie.inner, plan.axis)
     items = plan.n if lie.turned else lie.side_by_side
     line = items * item_size(plan)
-    too_long = (
-        line >= tuning.STAGED_ROW and items >= tuning.SHORT if lie.turned else line >= tuning.STAGED_LINE
-    )
-    if too_long:
+    if lie.turned and line >= tuning.STAGED_ROW and items >= tuning.SHORT:
         return 0
+    longest = tuning.STAGED_LINE if len(plan.accumulators) == 1 else tuning.STAGED_SEVERAL
     large = plan.n * plan.rows * item_size(plan) >= tuning.STAGED_FROM
     if plan.segmented and plan.exclusive and lie.turned and not (large and items >= tuning.RESTARTED_ROW):
         return 0
@@ -225,7 +223,7 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
         enough = line >= 2 * LINE if not lie.turned else items >= 3 * ROW or past_cache(plan)
         if not (dense and large and enough and line < _longest_staged(plan, lie, line)):
             return 0
-    elif items < ROW if lie.turned else plan.reduce:
+    elif items < ROW if lie.turned else plan.reduce or line >= longest:
         return 0
     return max(ROW, lanes_of(plan, False), tuning.STAGED_BYTES // line // ROW * ROW)
 

@@ -115,6 +115,12 @@ f4 1.8, pairs of f8 1.9, of 1000 2.7, f2 in rows of 33, 100, 1000 1.6 1.5 2, rec
 While a strip of rows is swept, the second nearest cache fetches the next one. Time without this over with it, 32 MiB: float32
 in rows of 33 1.07, 70 1.13, 100 1.16, float64 100 1.21, in order 1.24, float16 100 1.2, 500 1.33, every other one of 500 1.3. In
 arrays of 2 MiB, which stay in a cache, float32 in rows of 100 take .42 so and .25 where they lie, in 4 MiB .51 and .85."""
+STAGED_SEVERAL = 3 << 11
+"""Lines of columns of several components that cannot be swept where they lie come near if they have fewer bytes. ns an item
+without it and with it, one thread, Xeon, loaded: recurrences of one coefficient, 400 columns in cache, float16 .87 .57, float32
+1.06 .77, 680 in cache 1.05 .77, 1.16 1.06, 680 of 2^23 items 1.30 .93, 1.62 1.05; whole float16 1.77 1.81, 1.32 1.31. Lines of 8
+KB are as fast so, those of 16 KB slower (1.29 1.49), and those of one component lose: 750 columns, every other one, of 2^23
+items, float16 .98 1.29, float32 1.79 2.00."""
 STAGED_ROW = 1 << 14
 """Rows of so many bytes and more are swept where they lie, as far as they can be. Shorter ones, but not than STAGED_LINE, come
 near where results go past the cache. ns an item without this and with it, one thread, AMD with AVX-512, loaded, 32 MiB:
@@ -141,7 +147,9 @@ item by item and line by line, AMD with AVX2, 2^15 items: float64 8 .95 .78, 12 
 BRIEF = 4
 """Items of the longest rows that go one by one, in arrays that have code of their own, where each row lies behind the last one.
 Speed of a copy side by side and so, one thread, AMD with AVX-512, 2^18 items, rows of 2, 3, 4: float32 .16 .87, .20 .98, .27 .75,
-float64 .22 .88, .24 .89, .30 .88, int32 .17 .89, .18 1.1, .24 .97, truths of 2 .05 .96."""
+float64 .22 .88, .24 .89, .30 .88, int32 .17 .89, .18 1.1, .24 .97, truths of 2 .05 .96. ns an item side by side and so, Xeon,
+loaded: float16 .60 .10, .63 .14, .61 .12, bfloat16 1.1 .12, .68 .17, .57 .20, recurrences of float32 1.01 .44, 1.86 .45, .90 .46,
+of float16 1.66 .46, 1.84 .63, .95 .64."""
 TOGETHER = 256
 """Items that lie apart and are converted come together so many at a time. ns an item one by one and so, AMD with AVX-512, 2^18
 items, every other one: float16 1.33 .49, into every other one .53 .50, in rows of 1000 1.41 .57, computed in float64 2.36 .73;

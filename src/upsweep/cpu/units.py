@@ -177,10 +177,8 @@ def walk(plan: Plan, form: Form, most: int) -> Unit:
 
 def brief(plan: Plan) -> Unit:
     """The code of rows of a few items."""
-    in_order = plan.order == "sequential"
-    make = _later("brief_rows", "scanner", plan.accumulators, plan.n, in_order, plan.reduce)
-    frame = ("brief", _names(plan.accumulators), plan.n, in_order, plan.reduce)
-    return _with_hole(plan, frame, 2, make, door=True)
+    frame = ("brief", _types(plan), plan.n, plan.order, plan.reduce)
+    return _with_hole(plan, frame, 2, _later("brief_rows", "scanner", plan), door=True)
 
 
 def mapping(plan: Plan, flat: tuple[bool, ...]) -> Unit:
