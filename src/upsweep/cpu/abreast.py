@@ -13,14 +13,15 @@ from upsweep.cpu.address import copy_bytes, peek, poke
 from upsweep.cpu.carry import behind, push
 from upsweep.cpu.columns import pad, target_of
 from upsweep.cpu.frame import aim, ask, copy_rows, fill, move_lines, part, place_of
+from upsweep.cpu.mapped import bring_lines, compute_line, hand_lines
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import FIRST, LINE, NOWHERE, PASS, ROW, SINK_WORDS, Part, Sink, Word
 
-N, COMPONENTS, VALUES, SINKS, EXCLUSIVE, REDUCE, SINK_AT, INPUTS, LANES = map(
+N, COMPONENTS, VALUES, SINKS, EXCLUSIVE, REDUCE, SINK_AT, INPUTS, LANES, MAP, FINISH = map(
     int,
     (
         Word.N, Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.REDUCE, Word.SINK_AT, Word.INPUTS,
-        Word.LANES,
+        Word.LANES, Word.MAP, Word.FINISH,
     ),
 )  # fmt: skip
 SIZE, SPARE, TOTAL, START, BASE, BEFORE, END, TAIL, PANEL, BRING, PLAIN = map(
@@ -66,9 +67,16 @@ def inside(L, A, last, w):
 
 @of_words
 def bring(L, A, first, m, w):
-    """Bring m lines to scratch memory, with no gaps between them."""
-    for c in range(peek(L, COMPONENTS)):
-        p, (source, along, across) = part(L, c), place_of(L, A, c)
+    """Bring m lines to scratch memory, with no gaps between them. A map takes them as one line."""
+    mapped = 0
+    if peek(L, MAP):
+        mapped = peek(L, VALUES)
+        slot = bring_lines(L, A, first, m, w)
+        for c in range(mapped):
+            poke(A, slot + c, spare_of(L, A, c, w, 1))
+        compute_line(L, A, MAP, m * w, 0, 0)
+    for c in range(mapped, peek(L, COMPONENTS)):
+        p, (source, along, across) = part(L, c), place_of(L, A, c - peek(L, COMPONENTS) + peek(L, INPUTS))
         spare, width = spare_of(L, A, c, w, 1), w * peek(p, SIZE)
         move_lines(peek(p, BRING), source + first * along, along, across, spare, width, m, w)
 
@@ -133,14 +141,23 @@ def put(L, A, level, line, region):
 
 @of_words
 def hand(L, A, first, blocks, end, w):
-    """Hand out the prefixes of some blocks in scratch memory; those behind them all are on line `end` of the level above."""
+    """Hand out the prefixes of some blocks in scratch memory; those behind them all are on line `end` of the level above. A
+    finish takes them as one line.
+    """
+    m = blocks * ROW
+    for c in range(0 if peek(L, EXCLUSIVE) else peek(L, VALUES)):
+        width = w * peek(part(L, c), SIZE)
+        copy_bytes(spare_of(L, A, c, w, 0) + (m - 1) * width, line_of(L, A, c, 1, end), width)
+    if peek(L, FINISH):
+        for c in range(peek(L, VALUES)):
+            poke(A, c, spare_of(L, A, c, w, 0))
+        hand_lines(L, A, first, m, w)
+        return
     for o in range(peek(L, SINKS)):
         s = L + 8 * (peek(L, SINK_AT) + o * SINK_WORDS)
-        c, m = peek(s, COMPONENT), blocks * ROW
+        c = peek(s, COMPONENT)
         width, results = w * peek(part(L, c), SIZE), spare_of(L, A, c, w, 0)
         target, along, across = place_of(L, A, peek(L, INPUTS) + o)
-        if not peek(L, EXCLUSIVE):
-            copy_bytes(results + (m - 1) * width, line_of(L, A, c, 1, end), width)
         move_lines(peek(s, HAND), target + first * along, along, across, results, width, m, w)
 
 

@@ -16,6 +16,7 @@ from upsweep.cpu.rows import (
     item_size,
     lanes_of,
     lines_of,
+    plain,
     rows_of,
     side_by_side,
 )
@@ -172,7 +173,9 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
     columns = lie.near * item_size(plan) >= tuning.WALKED_BYTES
     if lie.inner is not None:
-        columns = not lie.abreast and _lines_without_gaps(plan, strides, lie)
+        # Lines of so many bytes that go through a map or a finish are walked too, as both stand in the loop.
+        walked = not plain(plan) and lie.side_by_side * item_size(plan) >= tuning.WALKED_BYTES
+        columns = (walked or not lie.abreast) and _lines_without_gaps(plan, strides, lie)
     return (
         columns and not lie.turned and enough and (_flag_a_line(plan, strides, lie) or not past_cache(plan))
     )

@@ -142,7 +142,7 @@ def _folded_along(sizes: Sequence[int]) -> int | None:
 def goes_abreast(plan: Plan, columns: int) -> bool:
     """Whether few columns are swept together, where they lie or brought side by side."""
     in_tree = plan.order == "tree" or free(plan.op, plan.accumulators)
-    if not in_tree or not plain(plan):
+    if not in_tree or counts_index(plan) or (plan.segmented and plan.exclusive):
         return False
     size = max(d.itemsize for d in plan.accumulators)
     pays = columns * size >= tuning.FLAGGED_BYTES or not plan.segmented
@@ -154,6 +154,13 @@ def lanes_of(plan: Plan, along: bool) -> int:
     """Runs that are swept at once, or columns: at least four, as of complex128 two cost 1.3 times as much."""
     widest = max(d.itemsize for d in plan.accumulators)
     return max(4, (tuning.LANES if along and not costly(plan) else tuning.COSTLY_LANES) // widest)
+
+
+def counts_index(plan: Plan) -> bool:
+    """Whether the map or the finish takes the index of an item."""
+    loads = len(plan.loads)
+    mapped = plan.map is not None and plan.map.arity > loads
+    return mapped or (plan.finish is not None and plan.finish.arity > 1 + loads)
 
 
 def lanes_abreast(plan: Plan, columns: int) -> int:

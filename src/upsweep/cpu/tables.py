@@ -99,9 +99,9 @@ def facts_of(plan: Plan, cuts: Cut, strides: tuple[Strides, ...]) -> Facts:
 
 def flat(facts: Facts) -> tuple[bool, ...]:
     """Of each input, whether one item stands for a whole line."""
-    axis, side, turned = facts.plan.axis, facts.side, facts.lie.turned
+    axis, side, all_one = facts.plan.axis, facts.side, facts.lie.turned or facts.lie.abreast
     inputs = facts.strides[: len(facts.plan.loads)]
-    return tuple(array[side] == 0 and (not turned or array[axis] == 0) for array in inputs)
+    return tuple(array[side] == 0 and (not all_one or array[axis] == 0) for array in inputs)
 
 
 def parts_of(facts: Facts, scratch: Scratch) -> np.ndarray:
@@ -121,8 +121,8 @@ def parts_of(facts: Facts, scratch: Scratch) -> np.ndarray:
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
         if plan.segmented and plan.exclusive:
             part[Part.RESTART] = address(restart(size))
-        # Few columns with gaps between them cannot be swept where they lie.
-        dense = not facts.lie.abreast or facts.strides[c][facts.side] == size
+        # Few columns that have gaps between them, or come through a map, cannot be swept where they lie.
+        dense = not facts.lie.abreast or (plan.map is None and facts.strides[c][facts.side] == size)
         part[Part.PLAIN] = near == computed and dense
         part[Part.SINK] = next((o for o, (of, _) in enumerate(facts.writes) if of == c), -1)
         _place(part, size, facts, scratch)
