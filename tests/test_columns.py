@@ -287,6 +287,16 @@ def test_few_columns_through_functions(layout, seen):
                 assert total.tobytes() == prefixes[-1].tobytes(), shape
 
 
+def test_few_columns_whose_finish_sees_a_component_without_results():
+    case = CASES["affine-f32"]
+    for shape in ((303, 2), (530, 5), (4353, 3), (600, 40)):
+        xs = case.draw(shape, 1)
+        want = oracle(case.arrays, xs)[1]
+        for threads in (1, 3):
+            got = up.scan(xs, case.op, finish=lambda p: p[1], axis=0, threads=threads)
+            assert got.tobytes() == want.tobytes(), (shape, threads)
+
+
 @pytest.mark.parametrize("stored", ["f2", "i2", "f4"])
 def test_lines_that_are_converted(stored):
     for shape, axis in (((40, 100), 1), ((33, 1000), 1), ((50, 17), 0), ((100, 260), 0)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from upsweep.cpu import panels
 from upsweep.cpu.address import copy_bytes, peek, poke
 from upsweep.cpu.carry import behind, push
-from upsweep.cpu.columns import pad, target_of
+from upsweep.cpu.columns import pad
 from upsweep.cpu.frame import aim, ask, copy_rows, fill, move_lines, part, place_of
 from upsweep.cpu.mapped import bring_lines, compute_line, hand_lines
 from upsweep.cpu.memory import of_words
@@ -24,11 +24,11 @@ N, COMPONENTS, VALUES, SINKS, EXCLUSIVE, REDUCE, SINK_AT, INPUTS, LANES, MAP, FI
         Word.LANES, Word.MAP, Word.FINISH,
     ),
 )  # fmt: skip
-SIZE, SPARE, TOTAL, START, BASE, BEFORE, END, TAIL, PANEL, BRING, PLAIN = map(
+SIZE, SPARE, TOTAL, START, BASE, BEFORE, END, TAIL, PANEL, BRING, PLAIN, WANTED = map(
     int,
     (
         Part.SIZE, Part.SPARE, Part.TOTAL, Part.START, Part.BASE, Part.BEFORE, Part.END, Part.TAIL, Part.PANEL,
-        Part.BRING, Part.PLAIN,
+        Part.BRING, Part.PLAIN, Part.WANTED,
     ),
 )  # fmt: skip
 COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
@@ -102,8 +102,8 @@ def pass_blocks(L, A, first, level, line, blocks, of, down, w):
         poke(A, here + c, line_of(L, A, c, level, sums + line) if level else source)
         poke(A, steps + c, lanes * size if level else along)
     for c in range(values if down else 0):
-        width, (target, _, _) = w * peek(part(L, c), SIZE), target_of(L, A, c)
-        if target != NOWHERE:
+        width, target = w * peek(part(L, c), SIZE), NOWHERE
+        if peek(part(L, c), WANTED):
             target = spare_of(L, A, c, w, 0) + (line % CHUNK + peek(L, EXCLUSIVE)) * width
         poke(A, here + components + c, line_of(L, A, c, level, line + 1) if level else target)
         poke(A, steps + components + c, lanes * peek(part(L, c), SIZE) if level else width)
