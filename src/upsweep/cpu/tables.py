@@ -148,9 +148,6 @@ def _place(part: np.ndarray, size: int, facts: Facts, scratch: Scratch) -> None:
             part[Part.PANEL + level] = LINE + scratch.take(LINE + size * sums)
         return
     part[Part.PANEL] = scratch.take(size * (ROW + 1) * facts.pitch)
-    # Each level of a step has its sums and its prefixes.
-    for level, lines in enumerate((ROW * ROW, ROW, 1) if lie.abreast else (), 1):
-        part[Part.PANEL + level] = scratch.take(size * lanes * (2 * lines + 1))
 
 
 def lines_of_map(facts: Facts, scratch: Scratch) -> np.ndarray:
@@ -202,6 +199,13 @@ def direct(facts: Facts, parts: np.ndarray) -> bool:
 def short(facts: Facts) -> bool:
     """Whether the last rows of columns that are swept where they lie have code of their own."""
     return not (facts.lie.turned or facts.lie.abreast) and passes_short(facts.plan)
+
+
+def through_cache(facts: Facts) -> bool:
+    """Whether results of narrow columns stay in the cache for a chunk, and are then handed out: those past the cache, and lines
+    that are shorter than a group, as the code stores whole groups.
+    """
+    return facts.past or facts.lie.side_by_side < facts.lanes
 
 
 def folds_of(facts: Facts, scratch: Scratch) -> np.ndarray:
