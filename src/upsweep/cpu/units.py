@@ -103,6 +103,11 @@ def sweep(plan: Plan, lanes: int, turned: bool, backward: bool) -> Unit:
     return _of_operator(plan, "sweep", 7, ("sweep", "sweeper"), lanes, turned, backward)
 
 
+def blocks(plan: Plan, lanes: int) -> Unit:
+    """The operator's own code for the tree's order, for narrow columns, `lanes` of them at once."""
+    return _of_operator(plan, "blocks", 7, ("blocks", "sweeper"), lanes)
+
+
 def short_passes(plan: Plan, lanes: int) -> Unit:
     """The operator's own code for less than 16 rows of columns, `lanes` of them at once."""
     return _of_operator(plan, "short passes", 5, ("short_passes", "short_passer"), lanes)
