@@ -5,6 +5,7 @@ import pytest
 
 import upsweep as up
 from upsweep.cpu import arrange, brief, tuning
+from upsweep.dtypes import named
 
 
 def hashed(a, b):
@@ -58,6 +59,64 @@ def test_tuples(taken):
     assert taken
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_narrow_floats(dtype, taken):
+    """Numbers of all sizes, infinities and NaNs: sums are computed in float32, and rounded once."""
+    kind = named(dtype)
+
+    def numbers(y):
+        return np.where(y == y, y, kind.type("nan")).tobytes()
+
+    codes = np.random.default_rng(7).integers(0, 1 << 8 * kind.itemsize, (3001, 12))
+    x = codes.astype(f"u{kind.itemsize}").view(kind)
+    for n in (2, 3, 4):
+        rows = x.reshape(-1, n)
+        for order in ("tree", "sequential"):
+            how = {"axis": 1, "order": order}
+            want, y = up.scan(rows, engine="numpy", **how), rows.copy()
+            taken.clear()
+            assert numbers(up.scan(rows, **how)) == numbers(want)
+            assert numbers(up.scan(y, out=y, **how)) == numbers(want)
+            assert len(taken) >= 2
+        assert numbers(up.reduce(rows, axis=1)) == numbers(up.reduce(rows, axis=1, engine="numpy"))
+
+
+@pytest.mark.parametrize(
+    ("have", "want"), [("f4", "f8"), ("f8", "f4"), ("f8", "f2"), ("i1", "i8"), ("i8", "i2"), ("?", "i4")]
+)
+def test_converted(have, want, taken):
+    for n in (2, 3, 4):
+        x = drawn(have, (40_001, n))
+        given = up.scan(x, axis=1, dtype=want)
+        assert given.tobytes() == up.scan(x, axis=1, dtype=want, engine="numpy").tobytes()
+    assert taken
+
+
+def test_in_place_where_items_are_wider_than_sums(taken):
+    """The room near the processor holds a share of the items as they are stored."""
+    x = drawn("f8", (40_001, 2))
+    want = up.scan(x, axis=1, dtype="f4", engine="numpy")
+    for threads in (1, 2):
+        z = x.copy()
+        assert up.scan(z, axis=1, dtype="f4", out=z, threads=threads).astype("f4").tobytes() == want.tobytes()
+    assert taken
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
+def test_recurrences_write_one_component(dtype, taken):
+    for n in (2, 3, 4):
+        a, b = (drawn(dtype, (911, n)) / 64 for _ in range(2))
+        for order in ("tree", "sequential"):
+            want = up.scan((a, b), "affine", axis=1, order=order, engine="numpy")[1]
+            taken.clear()
+            assert up.linear_recurrence(a, b, axis=1, order=order).tobytes() == want.tobytes()
+            y = b.copy()
+            assert up.linear_recurrence(a, y, axis=1, order=order, out=y).tobytes() == want.tobytes()
+            y = a.copy()
+            assert up.linear_recurrence(y, b, axis=1, order=order, out=y).tobytes() == want.tobytes()
+            assert len(taken) >= 3
+
+
 def test_other_rows_go_other_ways(taken):
     x = drawn("f4", (300, 2))
     up.scan(x, axis=1)
@@ -66,7 +125,7 @@ def test_other_rows_go_other_ways(taken):
     spread = np.zeros((300, 3), "f4")[:, :2]
     for items, how in (
         (x[::-1], {}), (x, {"reverse": True}), (x, {"exclusive": True}), (x, {"initial": 1}), (spread, {}), (x.T.copy().T, {}),
-        (x, {"dtype": "f8"}), (x, {"segments": up.segments.flags(x > 9)}), (x.astype("f2"), {}),
+        (x, {"segments": up.segments.flags(x > 9)}), (x, {"segments": up.segments.flags(x > 9), "exclusive": True}),
     ):  # fmt: skip
         up.scan(items, axis=1, **how)
     up.scan(np.ones((2, 300), "f4"), axis=0)

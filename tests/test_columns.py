@@ -10,7 +10,7 @@ import pytest
 
 import upsweep as up
 from oracle import oracle
-from table import CASES
+from table import CASES, P
 
 LINE = 64
 
@@ -248,6 +248,53 @@ def test_few_columns_that_are_brought_side_by_side(name, layout):
                 assert y.tobytes() == want.tobytes(), (shape, segmented, exclusive)
                 y.view(np.uint8)[...] = 77
                 assert (memory == 77).all(), "bytes beside the columns were written"
+
+
+def lifted(x, weight):
+    return x * weight + x
+
+
+def lowered(p, x, weight):
+    return p - x * P, p ^ weight
+
+
+@pytest.mark.parametrize("seen", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_few_columns_through_functions(layout, seen):
+    """A map and a finish, which may have `seen` the items, take many lines as one, of inputs that lie as they like."""
+    case, lie = CASES["hash-u64"], LAYOUTS[layout]
+    finish = lowered if seen else lambda p: (p * P, p ^ P)
+    for shape in ((15, 5), (303, 2), (530, 5), (272, 7), (4353, 3), (600, 40)):
+        x, weight = case.draw(shape, 1)[0], lie(case.draw(shape, 4)[0])
+        heads, (start,) = np.random.default_rng(5).random(len(x)) < 0.05, case.draw(shape[1:], 3)
+        for form in ({}, {"exclusive": True}, {"reverse": True}, {"heads": heads}):
+            (prefixes,) = oracle(case.arrays, (lifted(x, weight),), initial=start, **form)
+            wants = finish(prefixes, x, weight) if seen else finish(prefixes)
+            how = {"segments": up.segments.flags(heads)} if "heads" in form else form
+            for threads in (1, 3):
+                y, memory = placed(np.zeros_like(x), 8, x[0].nbytes + 8)
+                given = x.copy(), weight
+                up.scan(
+                    given, case.op, map=lifted, finish=finish, axis=0, out=(given[0], y), initial=start,
+                    threads=threads, **how,
+                )  # fmt: skip
+                for got, want in zip((given[0], y), wants, strict=True):
+                    assert got.tobytes() == want.tobytes(), (shape, form, threads)
+                y.view(np.uint8)[...] = 77
+                assert (memory == 77).all(), "bytes beside the columns were written"
+            if not form:
+                total = up.reduce((x, weight), case.op, map=lifted, axis=0, initial=start)
+                assert total.tobytes() == prefixes[-1].tobytes(), shape
+
+
+def test_few_columns_whose_finish_sees_a_component_without_results():
+    case = CASES["affine-f32"]
+    for shape in ((303, 2), (530, 5), (4353, 3), (600, 40)):
+        xs = case.draw(shape, 1)
+        want = oracle(case.arrays, xs)[1]
+        for threads in (1, 3):
+            got = up.scan(xs, case.op, finish=lambda p: p[1], axis=0, threads=threads)
+            assert got.tobytes() == want.tobytes(), (shape, threads)
 
 
 @pytest.mark.parametrize("stored", ["f2", "i2", "f4"])

@@ -67,6 +67,28 @@ def test_narrow_floats_are_summed_in_float32(narrow):
     )
 
 
+@pytest.mark.parametrize("dtype", [*NARROW, *map(np.dtype, ("i1", "i2", "f4", "f8", "c8", "c16"))], ids=str)
+def test_every_other_item(dtype):
+    """Vectors of them are brought together. The last items have nothing behind them that may be read."""
+    x = np.random.default_rng(2).integers(-99, 99, (2, 1200)).astype(dtype)
+    for n in (1, 2, 15, 16, 17, 31, 32, 33, 65, 257, 600):
+        apart = x[:, 1200 - 2 * n :][:, :-1][:, ::2]
+        assert up.scan(apart, axis=1).tobytes() == up.scan(apart.copy(), axis=1).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4"])
+@pytest.mark.parametrize("columns", [255, 300, 680, 800])
+def test_recurrences_of_columns_with_fewer_coefficients(dtype, columns):
+    rng = np.random.default_rng(3)
+    b = rng.integers(-99, 99, (53, columns)).astype(dtype)
+    for shape in ((), (53, 1), (1, columns)):
+        a = rng.random(shape).astype(dtype)
+        whole = np.broadcast_to(a, b.shape).copy()
+        for order in ("tree", "sequential"):
+            want = up.scan((whole, b), "affine", axis=0, order=order, engine="numpy")[1]
+            assert up.linear_recurrence(a, b, axis=0, order=order).tobytes() == want.tobytes()
+
+
 def test_last_fills_forward():
     x = np.array([np.nan, 1, np.nan, np.nan, 2, np.nan])
     np.testing.assert_array_equal(up.scan(x, "last"), [np.nan, 1, 1, 1, 2, 2])

@@ -12,7 +12,7 @@ from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
 from upsweep.cpu.cuts import wanted_threads, worth_code
 from upsweep.cpu.launch import Launch
-from upsweep.cpu.rows import Strides, as_stored, costly, item_size
+from upsweep.cpu.rows import Strides, costly, item_size, plain
 from upsweep.cpu.units import brief
 from upsweep.cpu.words import LINE, Brief
 from upsweep.plan import Plan
@@ -21,7 +21,7 @@ from upsweep.plan import Plan
 @lru_cache(4096)
 def is_brief(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     """Whether rows are so short that one of them is a few lines of code, of which LLVM makes vector code over the rows."""
-    if not 2 <= plan.n <= tuning.BRIEF or plan.segmented or plan.exclusive or plan.initial:
+    if not 2 <= plan.n <= tuning.BRIEF or not plain(plan) or plan.segmented or plan.exclusive or plan.initial:
         return False
     outs = (*plan.shape[: plan.axis], 1, *plan.shape[plan.axis + 1 :]) if plan.reduce else plan.shape
     if costly(plan) and plan.n > 2:
@@ -29,8 +29,7 @@ def is_brief(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     last = prod(plan.shape[plan.axis + 1 :]) == 1
     dtypes = [*plan.loads, *[d for d in plan.stores if d is not None]]
     shapes = [plan.shape] * len(plan.loads) + [outs] * (len(dtypes) - len(plan.loads))
-    whole = all(d is not None for d in plan.stores) and as_stored(plan) and worth_code(plan)
-    return last and whole and all(map(_dense, shapes, strides, dtypes))
+    return last and worth_code(plan) and all(map(_dense, shapes, strides, dtypes))
 
 
 def _dense(shape: Sequence[int], strides: Strides, dtype: np.dtype) -> bool:
@@ -47,11 +46,12 @@ def launch_of(plan: Plan, arrays: Sequence[np.ndarray]) -> Launch:
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
     code, threads = address(brief(plan)), wanted_threads(plan, strides)
-    share = max(1, min(tuning.TICKET_BYTES // (plan.n * item_size(plan)), plan.rows // threads))
+    read = sum(d.itemsize for d in plan.loads)
+    share = max(1, min(tuning.TICKET_BYTES // (plan.n * max(read, item_size(plan))), plan.rows // threads))
     words = np.zeros(len(Brief) + len(strides), np.int64)
     words[Brief.ROWS], words[Brief.SHARE] = plan.rows, share
     # Arrays that are read and written are read from scratch memory.
-    results = len(plan.accumulators) * tuning.TICKET_BYTES
+    results = len(plan.loads) * tuning.TICKET_BYTES
     return Launch(
         callable_at(code, 2),
         code,

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
-
+from upsweep.cpu import fused
 from upsweep.cpu.address import copy_bytes, fetch_add, peek
 from upsweep.cpu.hole import hole
-from upsweep.cpu.memory import Items, gathered, inner, placed
+from upsweep.cpu.memory import gathered, inner, placed
 from upsweep.cpu.nodes import operators
 from upsweep.cpu.tuning import TICKET_BYTES
 from upsweep.cpu.words import Brief
+from upsweep.plan import Plan
 
 
-def scanner(
-    accumulators: Sequence[np.dtype], items: int, in_order: bool, reduce: bool
-) -> Callable[..., None]:
+def scanner(plan: Plan) -> Callable[..., None]:
     """The code for rows of so many items of these types."""
-    count = len(accumulators)
-    S, take = Items(accumulators, accumulators, count == 1), gathered(count)
-    combine, _, _ = operators(hole(accumulators), S, S, False, False)
-    read, write, at, sizes = S.read, S.write, S.at, tuple(S.sizes)
-    rooms = placed([c * TICKET_BYTES for c in range(count)])
+    X, S, P, Y, IN, OUT = fused.access(plan)
+    items, in_order, reduce = plan.n, plan.order == "sequential", plan.reduce
+    combine, _, _ = operators(hole(plan.accumulators), S, P, False, False)
+    read, write, x_at, y_at, sizes = X.read, Y.write, X.at, Y.at, tuple(X.sizes)
+    x_take, y_take, rooms = gathered(IN), gathered(OUT), placed([c * TICKET_BYTES for c in range(IN)])
     ROWS, SHARE, TICKET, ARRAYS = int(Brief.ROWS), int(Brief.SHARE), int(Brief.TICKET), len(Brief)
 
     @inner
@@ -60,17 +58,17 @@ def scanner(
 
     def run(words, scratch):
         """One thread's share: it takes tickets until there are none."""
-        x, y = take(words, ARRAYS, 1), take(words, ARRAYS + count, 1)
+        x, y = x_take(words, ARRAYS, 1), y_take(words, ARRAYS + IN, 1)
         rows, share = peek(words, ROWS), peek(words, SHARE)
         while True:
             first = fetch_add(words + 8 * TICKET, 1) * share
             if first >= rows:
                 break
-            here, there = at(x, first * items), at(y, first if reduce else first * items)
+            here, there = x_at(x, first * items), y_at(y, first if reduce else first * items)
             some = min(share, rows - first)
             if in_place(x, y):
                 near = rooms(scratch)
-                for c in range(count):
+                for c in range(IN):
                     copy_bytes(near[c], here[c], some * items * sizes[c])
                 scan(near, there, some)
             else:

@@ -15,7 +15,9 @@ from upsweep.cpu.rows import (
     costly,
     item_size,
     lanes_of,
+    line_size,
     lines_of,
+    plain,
     rows_of,
     side_by_side,
 )
@@ -67,7 +69,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     brought = not (as_stored(plan) and _side_by_side(plan, strides))
     longest = min(tuned.chunk, tuning.FAR_CHUNK) if far or (plan.reduce and brought) else tuned.chunk
-    chunk = max(ROW, longest >> _fewer(plan)) if along else ROW * ROW if lie.abreast else ROW
+    chunk = max(ROW, longest >> _fewer(plan)) if along else _lines(plan, lie) if lie.abreast else ROW
     if lie.near > 1:
         while chunk > ROW and chunk * lie.near * read > tuning.NEAR_BYTES:
             chunk //= 2
@@ -106,6 +108,12 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     )
 
 
+def _lines(plan: Plan, lie: Rows) -> int:
+    """The lines of narrow columns that are swept by one call, a power of two."""
+    fit = max(ROW, tuning.ABREAST_CHUNK // (lie.side_by_side * item_size(plan)))
+    return 1 << fit.bit_length() - 1
+
+
 def _fewer(plan: Plan) -> int:
     """Halvings of the numbers of tuning, which are for items of 4 bytes."""
     return (max(item_size(plan), 4) - 1).bit_length() - 2
@@ -123,6 +131,9 @@ def _width(plan: Plan, lie: Rows, most: int, staged: int, in_order: bool, wanted
         return staged
     if lie.folded:
         return _width_folded(plan, lie)
+    if lie.abreast:
+        # Sums and prefixes of fewer columns take up the lanes of a group.
+        return max(LINE, lie.side_by_side)
     apart = lie.inner is not None and not lie.turned
     widest = most if apart else tuning.ROWS_TURNED
     width = tuning.STRIP_IN_ORDER if in_order else 1 if lie.inner is None else max(32, widest >> _fewer(plan))
@@ -172,7 +183,10 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
     columns = lie.near * item_size(plan) >= tuning.WALKED_BYTES
     if lie.inner is not None:
-        columns = not lie.abreast and _lines_without_gaps(plan, strides, lie)
+        # Lines of so many bytes that go through a map or a finish are walked too, as both stand in the loop.
+        line = line_size(plan, lie.side_by_side)
+        walked = line > LINE if plain(plan) else line >= tuning.WALKED_BYTES
+        columns = (walked or not lie.abreast) and _lines_without_gaps(plan, strides, lie)
     return (
         columns and not lie.turned and enough and (_flag_a_line(plan, strides, lie) or not past_cache(plan))
     )
@@ -209,11 +223,9 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     beside, apart = (plan.axis, lie.inner) if lie.turned else (lie.inner, plan.axis)
     items = plan.n if lie.turned else lie.side_by_side
     line = items * item_size(plan)
-    too_long = (
-        line >= tuning.STAGED_ROW and items >= tuning.SHORT if lie.turned else line >= tuning.STAGED_LINE
-    )
-    if too_long:
+    if lie.turned and line >= tuning.STAGED_ROW and items >= tuning.SHORT:
         return 0
+    longest = tuning.STAGED_LINE if len(plan.accumulators) == 1 else tuning.STAGED_SEVERAL
     large = plan.n * plan.rows * item_size(plan) >= tuning.STAGED_FROM
     if plan.segmented and plan.exclusive and lie.turned and not (large and items >= tuning.RESTARTED_ROW):
         return 0
@@ -225,7 +237,7 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
         enough = line >= 2 * LINE if not lie.turned else items >= 3 * ROW or past_cache(plan)
         if not (dense and large and enough and line < _longest_staged(plan, lie, line)):
             return 0
-    elif items < ROW if lie.turned else plan.reduce:
+    elif items < ROW if lie.turned else plan.reduce or line >= longest:
         return 0
     return max(ROW, lanes_of(plan, False), tuning.STAGED_BYTES // line // ROW * ROW)
 

@@ -42,7 +42,7 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
 )  # fmt: skip
 SIZE, START, BASE, TAIL = map(int, (Part.SIZE, Part.START, Part.BASE, Part.TAIL))
 
-scan_abreast = abreast.scan_abreast
+scan_abreast, reduce_abreast = abreast.scan_abreast, abreast.reduce_abreast
 remember, come, go = staged.remember, staged.come, staged.go
 fold_in, fold_out, gap_of = folded.come, folded.go, folded.gap_of
 
@@ -109,6 +109,8 @@ def scan_group(L, A, group, t):
         scan_straight(L, A, has, ends, first, last, w)
     elif peek(L, IN_ORDER):
         scan_in_order(L, A, has, n, w)
+    elif peek(L, ABREAST) and peek(L, REDUCE):
+        reduce_abreast(L, A, has, ends, first, last, w)
     elif peek(L, ABREAST):
         scan_abreast(L, A, has, ends, first, last, w)
     elif peek(L, ACROSS) and w >= peek(L, LANES):

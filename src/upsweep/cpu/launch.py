@@ -24,9 +24,11 @@ from upsweep.cpu.tables import (
     parts_of,
     short,
     sinks_of,
+    through_cache,
     while_near,
 )
 from upsweep.cpu.units import (
+    blocks,
     extremes,
     finishing,
     kernel,
@@ -166,7 +168,8 @@ def _ways(facts: Facts, parts: np.ndarray) -> dict[Word, int]:
     return {
         Word.ALONG: cuts.along, Word.TURNED: lie.turned, Word.AGAIN: cuts.again, Word.STRAIGHT: cuts.straight,
         Word.IN_ORDER: cuts.in_order, Word.PAST: facts.past, Word.ABREAST: lie.abreast,
-        Word.DIRECT: swept and not lie.turned, Word.ACROSS: swept and lie.turned and cuts.tiles == 1,
+        Word.DIRECT: swept and not (lie.turned or (lie.abreast and through_cache(facts))),
+        Word.ACROSS: swept and lie.turned and cuts.tiles == 1,
         Word.SWEEP: address(_sweep(facts)),
         Word.ANY_ORDER: 0 if any_order is None else address(any_order(plan)),
         Word.SHORT: address(short_passes(plan, lanes)) if swept and short(facts) else 0,
@@ -184,6 +187,8 @@ def _sweep(facts: Facts) -> Unit:
         return runs(plan, facts.lanes)
     if cuts.in_order:
         return steps(plan, facts.lanes, facts.backward)
+    if facts.lie.abreast:
+        return blocks(plan, facts.lanes)
     return sweep(plan, facts.lanes, facts.lie.turned, facts.backward)
 
 

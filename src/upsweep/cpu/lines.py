@@ -16,7 +16,8 @@ import numpy as np
 from upsweep.cpu import tuning
 from upsweep.cpu.address import copy_bytes, stream_line
 from upsweep.cpu.memory import Items, inner, room
-from upsweep.cpu.words import LINE
+from upsweep.cpu.transpose import even_items
+from upsweep.cpu.words import LINE, WHOLE
 from upsweep.dtypes import bits_of
 
 SHORT_LINE, BACKWARD_LINE, STREAM_LINE, TOGETHER = (
@@ -68,23 +69,25 @@ def _bring_apart(stored: np.dtype, computed: np.dtype) -> Any:
     is vector code.
     """
     from_array, to_scratch = Items([stored], [computed], True), Items([computed], [computed], True)
-    bits = Items([bits_of(stored.itemsize)], [bits_of(stored.itemsize)], True)
-    read, read_strided, write = from_array.read, from_array.read_strided, to_scratch.write
-    size, read_bits, write_bits = stored.itemsize, bits.read_strided, bits.write
-    together = room(TOGETHER * size)
+    size, bits = stored.itemsize, bits_of(stored.itemsize)
+    moved = Items([bits], [bits], True)
+    read, write, read_bits, write_bits = from_array.read, to_scratch.write, moved.read_strided, moved.write
+    together, evens, block = room(TOGETHER * size), even_items(size), WHOLE // size
 
     @inner
     def as_they_are(target, source, across, count):
-        for i in range(count):
-            write((target,), i, read_strided((source,), (across,), i))
+        done = max(count - 1, 0) // block * block if across == 2 * size else 0
+        for i in range(0, done, block):
+            evens(target + i * size, source + i * across)
+        for i in range(done, count):
+            write_bits((target,), i, read_bits((source,), (across,), i))
 
     @inner
     def converted(target, source, across, count):
         near = together()
         for first in range(0, count, TOGETHER):
             m = min(TOGETHER, count - first)
-            for i in range(m):
-                write_bits((near,), i, read_bits((source,), (across,), first + i))
+            as_they_are(near, source + first * across, across, m)
             for i in range(m):
                 write((target,), first + i, read((near,), i))
 

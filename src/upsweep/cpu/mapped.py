@@ -187,6 +187,45 @@ def hand_results(L, A, first, shift, m, w):
 
 
 @of_words
+def bring_lines(L, A, first, m, w):
+    """Put the addresses of m lines of w columns of every input into the frame, each as one line: where they lie, or brought to
+    scratch memory, with no gaps between them.
+    """
+    count = peek(L, INPUTS) - peek(L, SEGMENTED)
+    for i in range(count):
+        line = line_of(L, i)
+        size, spare, to = peek(line, LINE_SIZE), A + peek(line, LINE_SPARE), A + peek(line, LINE_TO)
+        source, along, across = place_of(L, A, i)
+        source += first * along
+        there = peek(line, LINE_FLAT) or (across == size and along == w * size)
+        if not there:
+            move_lines(peek(line, LINE_BRING), source, along, across, spare, w * size, m, w)
+        poke(to, 0, source if there else spare)
+    return aim_lines(L, A, 0, 0)
+
+
+@of_words
+def hand_lines(L, A, first, m, w):
+    """Hand out a finish's results for m lines of w prefixes, at which the frame points, each as one line."""
+    slot = aim_lines(L, A, peek(L, VALUES), 0)
+    for o in range(peek(L, SINKS)):
+        s = sink_of(L, o)
+        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
+        size = peek(s, SINK_SIZE)
+        direct = peek(s, SINK_PLAIN) and across == size and along == w * size
+        poke(A, slot + o, target + first * along if direct else A + peek(s, SINK_SPARE))
+    compute_line(L, A, FINISH, m * w, 0, 0)
+    for o in range(peek(L, SINKS)):
+        s = sink_of(L, o)
+        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
+        size = peek(s, SINK_SIZE)
+        if not (peek(s, SINK_PLAIN) and across == size and along == w * size):
+            move_lines(
+                peek(s, HAND), target + first * along, along, across, A + peek(s, SINK_SPARE), w * size, m, w
+            )
+
+
+@of_words
 def hand_result(L, A, count):
     """Hand out a finish's results for the last prefixes of `count` rows, at which the frame points."""
     aim_results(L, A, peek(L, VALUES) + peek(L, INPUTS) - peek(L, SEGMENTED), 0, 0)

@@ -59,14 +59,18 @@ def _rounded_bfloat(builder: Any, value: Any) -> Any:
 
 
 def _decoded(builder: Any, bits: Any, form: Narrow) -> Any:
-    """The float32 of a narrow float, as in gpu/kernels/narrow.cuh: exponent and mantissa go where float32 has them, times a
-    power of two, which is exact for subnormal numbers too.
+    """The float32 of a narrow float: the exponent and mantissa of a normal number go where float32 has them, a subnormal one is
+    an integer times a power of two. To multiply the first by a power of two, as gpu/kernels/narrow.cuh does, would do for both;
+    but there subnormal numbers are those of float32, of which an Intel processor takes each by itself.
     """
     width = form.exponent + form.mantissa
     wide = builder.and_(bits, _I32((1 << width) - 1))
     sign = builder.shl(builder.and_(bits, _I32(1 << width)), _I32(31 - width))
-    moved = builder.bitcast(builder.shl(wide, _I32(23 - form.mantissa)), _F32)
-    size = builder.bitcast(builder.fmul(moved, _F32(2.0 ** (127 - form.bias))), _I32)
+    moved = builder.shl(wide, _I32(23 - form.mantissa))
+    normal = builder.add(moved, _I32((127 - form.bias) << 23))
+    small = builder.fmul(builder.sitofp(wide, _F32), _F32(2.0 ** (1 - form.bias - form.mantissa)))
+    below = builder.icmp_unsigned("<", wide, _I32(1 << form.mantissa))
+    size = builder.select(below, builder.bitcast(small, _I32), normal)
     over = builder.icmp_unsigned(">", wide, _I32(form.largest))
     no_number = builder.icmp_unsigned(">", wide, _I32(form.largest + form.infinite))
     special = builder.select(no_number, _I32(0x7FC00000), _I32(0x7F800000))

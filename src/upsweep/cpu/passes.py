@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from upsweep.cpu.memory import Items, advance, gathered, inner
+from upsweep.cpu.memory import Items, gathered, inner
 from upsweep.cpu.nodes import trees
 from upsweep.cpu.registers import rooms
 from upsweep.cpu.words import FIRST, ROW
@@ -15,8 +15,7 @@ def passer(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
     starts, of the prefixes before 16 rows of arrays, of the row for their sums, of the arrays' first row, and of the place for
     the prefixes behind it; then the bytes from row to row, of the arrays and of the results. If `down`, the prefixes behind all
     rows but the last are handed over, past the cache if `past`; if it is FIRST, nothing stands before the rows. There are whole
-    groups of `lanes` columns. In a scan `abreast`, a group is the next 16 rows of the same columns, and the prefixes before them
-    are handed over too.
+    groups of `lanes` columns.
     """
     S_at, P_at, S_take, P_take = S.at, P.at, gathered(C), gathered(V)
     LANES, in_room = lanes, rooms(S.sizes, lanes)
@@ -27,25 +26,21 @@ def passer(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
     tree_up, tree_down = trees(S, P, V, combine, fold, value, in_room)
 
     @inner
-    def pass_rows(frame, past, w, down, abreast, apart):
+    def pass_rows(frame, past, w, down, first, apart):
         start, before, total = P_take(frame, 0, 1), P_take(frame, V, 1), S_take(frame, 2 * V, 1)
         x, y = S_take(frame, 2 * V + C, 1), P_take(frame, 2 * V + 2 * C, 1)
         x_step, y_step = S_take(frame, 3 * V + 2 * C, 1), P_take(frame, 3 * V + 3 * C, 1)
         t = room()
         for i in range(0, w, LANES):
-            column, line = 0 if abreast else i, i // LANES * ROW if abreast else 0
-            here, there = advance(S_at(x, column), x_step, line), advance(P_at(y, column), y_step, line)
-            lines_in(row(t, 1), here, x_step)
+            lines_in(row(t, 1), S_at(x, i), x_step)
             tree_up(t)
             line_out(row(t, ROW), S_at(total, i))
             if down:
                 line_in(row(t, 0)[:V], P_at(before, i))
-                if abreast:
-                    line_out(row(t, 0)[:V], advance(there, y_step, -1))
-                tree_down(t, P_at(start, column), down != FIRST)
+                tree_down(t, P_at(start, i), down != FIRST)
                 if past:
-                    lines_past(row(t, 1)[:V], there, y_step)
+                    lines_past(row(t, 1)[:V], P_at(y, i), y_step)
                 else:
-                    lines_out(row(t, 1)[:V], there, y_step)
+                    lines_out(row(t, 1)[:V], P_at(y, i), y_step)
 
     return pass_rows

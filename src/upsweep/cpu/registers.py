@@ -120,6 +120,36 @@ def rooms(sizes: Sequence[int], lanes: int, backward: bool = False) -> Rooms:
     )  # fmt: skip
 
 
+def keeper(sizes: Sequence[int], lanes: int, rows: int) -> Any:
+    """A function that hands over so many rows, of which the first lanes alone count. It leaves the other items of the places as
+    they are, and leaves out a component that goes NOWHERE.
+    """
+
+    @intrinsic
+    def keep(typing, inside, outside, strides, count):
+        def code(context, builder, signature, arguments):
+            numbers = ir.VectorType(I8, lanes)
+            first = builder.insert_element(numbers(None), builder.trunc(arguments[3], I8), I32(0))
+            counts = shuffle(builder, first, first, [0] * lanes)
+            mine = builder.icmp_unsigned("<", numbers(list(range(lanes))), counts)
+            for start, place, step, size in zip(
+                *(cgutils.unpack_tuple(builder, a) for a in arguments[:3]), sizes
+            ):
+                with _wanted(builder, place):
+                    for k in range(rows):
+                        there = pointer(
+                            builder, builder.add(place, builder.mul(step, I64(k))), vector(size, size * lanes)
+                        )
+                        items = builder.load(_row(builder, start, size, k * lanes, lanes), align=size)
+                        kept = builder.load(there, align=1)
+                        builder.store(builder.select(mine, items, kept), there, align=1)
+            return context.get_dummy_value()
+
+        return types.void(inside, outside, strides, types.int64), code
+
+    return keep
+
+
 def _row(builder: Any, start: Any, size: int, place: int, lanes: int) -> Any:
     """The address of `lanes` items of a room as a vector."""
     return builder.bitcast(builder.gep(start, [I64(place * size)]), vector(size, size * lanes).as_pointer())

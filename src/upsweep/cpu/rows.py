@@ -84,9 +84,10 @@ def rows_of(plan: Plan, strides: tuple[Strides, ...]) -> Rows:
                 # Rows whose items lie side by side may themselves lie apart.
                 _last(outer, sizes, sizes.index(max(sizes)))
             turned = (short and sizes[-1] >= 8) or crossed
-        elif rows * max(d.itemsize for d in plan.accumulators) <= LINE:
-            abreast = goes_abreast(plan, rows)
-            near = rows if rows * steps[last] < LINE and not abreast else 1
+        else:
+            line = line_size(plan, rows)
+            abreast = line < tuning.ABREAST_LINE and goes_abreast(plan, rows)
+            near = rows if line <= LINE and rows * steps[last] < LINE and not abreast else 1
         if turned or (near == 1 and steps[last] < steps[plan.axis]):
             inner, side_by_side = outer.pop(), sizes.pop()
     return Rows(
@@ -142,10 +143,9 @@ def _folded_along(sizes: Sequence[int]) -> int | None:
 def goes_abreast(plan: Plan, columns: int) -> bool:
     """Whether few columns are swept together, where they lie or brought side by side."""
     in_tree = plan.order == "tree" or free(plan.op, plan.accumulators)
-    if not in_tree or not plain(plan):
+    if not in_tree or counts_index(plan) or (plan.segmented and plan.exclusive):
         return False
-    size = max(d.itemsize for d in plan.accumulators)
-    pays = columns * size >= tuning.FLAGGED_BYTES or not plan.segmented
+    pays = line_size(plan, columns) >= tuning.FLAGGED_BYTES or not plan.segmented
     filled = columns / lanes_of(plan, False) >= tuning.COSTLY_FILLED or not costly(plan)
     return pays and filled
 
@@ -154,6 +154,13 @@ def lanes_of(plan: Plan, along: bool) -> int:
     """Runs that are swept at once, or columns: at least four, as of complex128 two cost 1.3 times as much."""
     widest = max(d.itemsize for d in plan.accumulators)
     return max(4, (tuning.LANES if along and not costly(plan) else tuning.COSTLY_LANES) // widest)
+
+
+def counts_index(plan: Plan) -> bool:
+    """Whether the map or the finish takes the index of an item."""
+    loads = len(plan.loads)
+    mapped = plan.map is not None and plan.map.arity > loads
+    return mapped or (plan.finish is not None and plan.finish.arity > 1 + loads)
 
 
 def lanes_abreast(plan: Plan, columns: int) -> int:
@@ -179,6 +186,11 @@ def side_by_side(
 def item_size(plan: Plan) -> int:
     """Bytes of one item of block sums, over all components and the flag."""
     return sum(d.itemsize for d in plan.accumulators) + plan.segmented
+
+
+def line_size(plan: Plan, columns: int) -> int:
+    """Bytes of a line of so many columns, of the widest component."""
+    return columns * max(d.itemsize for d in plan.accumulators)
 
 
 def costly(plan: Plan) -> bool:

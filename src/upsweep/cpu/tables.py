@@ -99,9 +99,9 @@ def facts_of(plan: Plan, cuts: Cut, strides: tuple[Strides, ...]) -> Facts:
 
 def flat(facts: Facts) -> tuple[bool, ...]:
     """Of each input, whether one item stands for a whole line."""
-    axis, side, turned = facts.plan.axis, facts.side, facts.lie.turned
+    axis, side, all_one = facts.plan.axis, facts.side, facts.lie.turned or facts.lie.abreast
     inputs = facts.strides[: len(facts.plan.loads)]
-    return tuple(array[side] == 0 and (not turned or array[axis] == 0) for array in inputs)
+    return tuple(array[side] == 0 and (not all_one or array[axis] == 0) for array in inputs)
 
 
 def parts_of(facts: Facts, scratch: Scratch) -> np.ndarray:
@@ -121,8 +121,8 @@ def parts_of(facts: Facts, scratch: Scratch) -> np.ndarray:
         part[Part.TURN_IN], part[Part.TURN_OUT] = address(turn_in(size)), address(turn_out(size))
         if plan.segmented and plan.exclusive:
             part[Part.RESTART] = address(restart(size))
-        # Few columns with gaps between them cannot be swept where they lie.
-        dense = not facts.lie.abreast or facts.strides[c][facts.side] == size
+        # Few columns that have gaps between them, or come through a map, cannot be swept where they lie.
+        dense = not facts.lie.abreast or (plan.map is None and facts.strides[c][facts.side] == size)
         part[Part.PLAIN] = near == computed and dense
         part[Part.SINK] = next((o for o, (of, _) in enumerate(facts.writes) if of == c), -1)
         _place(part, size, facts, scratch)
@@ -148,9 +148,6 @@ def _place(part: np.ndarray, size: int, facts: Facts, scratch: Scratch) -> None:
             part[Part.PANEL + level] = LINE + scratch.take(LINE + size * sums)
         return
     part[Part.PANEL] = scratch.take(size * (ROW + 1) * facts.pitch)
-    # Each level of a step has its sums and its prefixes.
-    for level, lines in enumerate((ROW * ROW, ROW, 1) if lie.abreast else (), 1):
-        part[Part.PANEL + level] = scratch.take(size * lanes * (2 * lines + 1))
 
 
 def lines_of_map(facts: Facts, scratch: Scratch) -> np.ndarray:
@@ -202,6 +199,13 @@ def direct(facts: Facts, parts: np.ndarray) -> bool:
 def short(facts: Facts) -> bool:
     """Whether the last rows of columns that are swept where they lie have code of their own."""
     return not (facts.lie.turned or facts.lie.abreast) and passes_short(facts.plan)
+
+
+def through_cache(facts: Facts) -> bool:
+    """Whether results of narrow columns stay in the cache for a chunk, and are then handed out: those past the cache, and lines
+    that are shorter than a group, as the code stores whole groups.
+    """
+    return facts.past or facts.lie.side_by_side < facts.lanes
 
 
 def folds_of(facts: Facts, scratch: Scratch) -> np.ndarray:

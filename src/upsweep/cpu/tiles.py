@@ -30,7 +30,7 @@ bring, climb, take_total, put, descend, step_down, hand, hand_last = (
 )  # fmt: skip
 pass_rows, hand_row, pass_all_turned = columns.pass_rows, columns.hand_row, columns.pass_all_turned
 fold_blocks, along_hand_last = reduced.fold_blocks, reduced.hand_last
-sum_abreast, come, go = abreast.sum_chunks, staged.come, staged.go
+sum_abreast, come, go = abreast.sum_abreast, staged.come, staged.go
 sum_items, scan_items = through.sum_items, through.scan_items
 
 
@@ -91,9 +91,10 @@ def sum_tile(L, A, first, last, w):
     if peek(L, ANY_ORDER) and sum_items(L, A, first, last, STACK, w, 0):
         return 0
     if peek(L, ABREAST):
-        count = sum_abreast(L, A, first, last, w)
+        sum_abreast(L, A, first, last, w)
+        return 0
     near = rows_near(L)
-    for row in range(first + count * chunk, last, chunk):
+    for row in range(first, last, chunk):
         if near and (row - first) % near == 0:
             come(L, A, row, min(near, last - row))
         if peek(L, DIRECT):

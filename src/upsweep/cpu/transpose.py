@@ -89,6 +89,26 @@ def transposed(builder: Any, rows: list[Any], n: int) -> list[Any]:
     return rows
 
 
+def even_items(size: int) -> Any:
+    """A function that brings every other item together, as many as a line of lanes has; it also reads the item behind each. LLVM
+    would take them one by one.
+    """
+    whole, n = vector(size, WHOLE), WHOLE // size
+
+    @intrinsic
+    def evens(typing, target, source):
+        def code(context, builder, signature, arguments):
+            target, source = arguments
+            a, b = (builder.load(p, align=1) for p in _lines(builder, source, I64(WHOLE), 2, whole))
+            even = shuffle(builder, a, b, list(range(0, 2 * n, 2)))
+            builder.store(even, pointer(builder, target, whole), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), code
+
+    return evens
+
+
 def _square_in(size: int) -> Any:
     n, half, whole = HALF // size, vector(size, HALF), vector(size, WHOLE)
 

@@ -115,6 +115,12 @@ f4 1.8, pairs of f8 1.9, of 1000 2.7, f2 in rows of 33, 100, 1000 1.6 1.5 2, rec
 While a strip of rows is swept, the second nearest cache fetches the next one. Time without this over with it, 32 MiB: float32
 in rows of 33 1.07, 70 1.13, 100 1.16, float64 100 1.21, in order 1.24, float16 100 1.2, 500 1.33, every other one of 500 1.3. In
 arrays of 2 MiB, which stay in a cache, float32 in rows of 100 take .42 so and .25 where they lie, in 4 MiB .51 and .85."""
+STAGED_SEVERAL = 3 << 11
+"""Lines of columns of several components that cannot be swept where they lie come near if they have fewer bytes. ns an item
+without it and with it, one thread, Xeon, loaded: recurrences of one coefficient, 400 columns in cache, float16 .87 .57, float32
+1.06 .77, 680 in cache 1.05 .77, 1.16 1.06, 680 of 2^23 items 1.30 .93, 1.62 1.05; whole float16 1.77 1.81, 1.32 1.31. Lines of 8
+KB are as fast so, those of 16 KB slower (1.29 1.49), and those of one component lose: 750 columns, every other one, of 2^23
+items, float16 .98 1.29, float32 1.79 2.00."""
 STAGED_ROW = 1 << 14
 """Rows of so many bytes and more are swept where they lie, as far as they can be. Shorter ones, but not than STAGED_LINE, come
 near where results go past the cache. ns an item without this and with it, one thread, AMD with AVX-512, loaded, 32 MiB:
@@ -141,7 +147,9 @@ item by item and line by line, AMD with AVX2, 2^15 items: float64 8 .95 .78, 12 
 BRIEF = 4
 """Items of the longest rows that go one by one, in arrays that have code of their own, where each row lies behind the last one.
 Speed of a copy side by side and so, one thread, AMD with AVX-512, 2^18 items, rows of 2, 3, 4: float32 .16 .87, .20 .98, .27 .75,
-float64 .22 .88, .24 .89, .30 .88, int32 .17 .89, .18 1.1, .24 .97, truths of 2 .05 .96."""
+float64 .22 .88, .24 .89, .30 .88, int32 .17 .89, .18 1.1, .24 .97, truths of 2 .05 .96. ns an item side by side and so, Xeon,
+loaded: float16 .60 .10, .63 .14, .61 .12, bfloat16 1.1 .12, .68 .17, .57 .20, recurrences of float32 1.01 .44, 1.86 .45, .90 .46,
+of float16 1.66 .46, 1.84 .63, .95 .64."""
 TOGETHER = 256
 """Items that lie apart and are converted come together so many at a time. ns an item one by one and so, AMD with AVX-512, 2^18
 items, every other one: float16 1.33 .49, into every other one .53 .50, in rows of 1000 1.41 .57, computed in float64 2.36 .73;
@@ -190,6 +198,10 @@ vectors and of narrow ones, one thread, AMD with AVX-512, 512 KiB: float32 3 col
 .61 .49, int16 3 .72 .34, 7 .32 .19, uint8 3 .82 .35, 7 .31 .15, 16 .13 .08, reductions of 3 columns .24 .14, .20 .09; in 32 MiB
 float32 3 .77 .50, int16 3 .70 .47, uint8 16 .14 .10. Speed of a copy by two columns one by one and so, 512 KiB and 32 MiB:
 float32 .17 .24, .21 .48, int32 .12 .19, .24 .51, int16 .07 .10, .16 .28, uint8 .05 .06, .11 .15."""
+ABREAST_LINE, ABREAST_CHUNK = 1 << 11, 1 << 14
+"""Columns whose lines have fewer bytes are swept abreast, a chunk of so many bytes at a time. Time otherwise over time so, one
+thread, Xeon with AVX-512, loaded, sums of float32 of 2^17 items, 20, 33, 64 and 256 columns: 2.5 1.5 1.9 1.5; of 8,000,000 items,
+16, 33, 64, 256: 1.4 2.0 1.5 1.4. Lines of more bytes lost in large arrays with earlier code."""
 FLAGGED_BYTES = 12
 """Few columns in segments are scanned together from so many bytes of a line on, as each has its copy of the flags. ns an item
 one by one, or item by item, and so, one thread, AMD, 2^18 items, by columns: float32 3 .70 .97, 4 .76 .78, 5 .78 .70, 8 .90

@@ -103,6 +103,11 @@ def sweep(plan: Plan, lanes: int, turned: bool, backward: bool) -> Unit:
     return _of_operator(plan, "sweep", 7, ("sweep", "sweeper"), lanes, turned, backward)
 
 
+def blocks(plan: Plan, lanes: int) -> Unit:
+    """The operator's own code for the tree's order, for narrow columns, `lanes` of them at once."""
+    return _of_operator(plan, "blocks", 7, ("blocks", "sweeper"), lanes)
+
+
 def short_passes(plan: Plan, lanes: int) -> Unit:
     """The operator's own code for less than 16 rows of columns, `lanes` of them at once."""
     return _of_operator(plan, "short passes", 5, ("short_passes", "short_passer"), lanes)
@@ -177,10 +182,8 @@ def walk(plan: Plan, form: Form, most: int) -> Unit:
 
 def brief(plan: Plan) -> Unit:
     """The code of rows of a few items."""
-    in_order = plan.order == "sequential"
-    make = _later("brief_rows", "scanner", plan.accumulators, plan.n, in_order, plan.reduce)
-    frame = ("brief", _names(plan.accumulators), plan.n, in_order, plan.reduce)
-    return _with_hole(plan, frame, 2, make, door=True)
+    frame = ("brief", _types(plan), plan.n, plan.order, plan.reduce)
+    return _with_hole(plan, frame, 2, _later("brief_rows", "scanner", plan), door=True)
 
 
 def mapping(plan: Plan, flat: tuple[bool, ...]) -> Unit:
