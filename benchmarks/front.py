@@ -19,20 +19,21 @@ BLOCK = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTAL
 def rows() -> dict[str, list[tuple[str, str, float]]]:
     """For each kind of benchmark: what ran, beside what, and how many times as fast it was."""
     return {
-        "CPU": [
-            (r["name"], r["against"], r["ratio"]) for r in _read("cpu-*.json") if "error" not in r["name"]
-        ],
+        **{table["machine"]: _races(table["rows"], "ratio") for table in _tables("cpu-*.json")},
         **{table["device"]: _scans(table["rows"]) for table in _tables("gpu-*.json")},
-        "applications, CPU": [(r["name"], r["against"], r["times_as_fast"]) for r in _read("apps-*.json")],
+        **{
+            f"applications, {table['machine']}": _races(table["rows"], "times_as_fast")
+            for table in _tables("apps-*.json")
+        },
     }
+
+
+def _races(rows: list[dict], ratio: str) -> list[tuple[str, str, float]]:
+    return [(r["name"], r["against"], r[ratio]) for r in rows if "error" not in r["name"]]
 
 
 def _scans(rows: list[dict]) -> list[tuple[str, str, float]]:
     return [(r["name"], "copy", r["fraction"]) for r in rows if "fraction" in r]
-
-
-def _read(pattern: str) -> list[dict]:
-    return [row for table in _tables(pattern) for row in table["rows"]]
 
 
 def _tables(pattern: str) -> list[dict]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, advance, gathered, inner
-from upsweep.cpu.nodes import joiners, lane_code, operators, trees
+from upsweep.cpu.nodes import joiners, lane_code, lane_joiners, operators, trees
 from upsweep.cpu.registers import keeper, rooms
 from upsweep.cpu.words import BEFORE, BEHIND, JOIN, NOTHING, PASS, ROW
 
@@ -35,7 +35,7 @@ def sweeper(
     sums = [*accumulators, *[np.dtype(np.uint8)] * segmented]
     S, P = Items(sums, sums, one and not segmented), Items(accumulators, accumulators, one)
     combine, fold, value = operators(hole(accumulators), S, P, segmented, initial)
-    S_read, S_write, S_at, P_read, P_write, P_at = S.read, S.write, S.at, P.read, P.write, P.at
+    S_at, P_at = S.at, P.at
     C, V = len(sums), len(accumulators)
     S_take, P_take = gathered(C), gathered(V)
     LANES, in_room = lanes, rooms(S.sizes, lanes)
@@ -46,17 +46,7 @@ def sweeper(
     )  # fmt: skip
     tree_up, tree_down = trees(S, P, V, combine, fold, value, in_room)
 
-    @lane_code
-    def join(j, left, right):
-        S_write(right, j, combine(S_read(left, j), S_read(right, j)))
-
-    @lane_code
-    def fold_onto(j, start, before, s):
-        P_write(s[:V], j, fold(P_read(start, j), P_read(before, j), S_read(s, j)))
-
-    @lane_code
-    def become(j, s):
-        P_write(s[:V], j, value(S_read(s, j)))
+    join, fold_onto, become = lane_joiners(S, P, V, combine, fold, value)
 
     @lane_code
     def put(prefixes, place, mine):

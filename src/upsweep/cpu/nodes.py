@@ -145,6 +145,25 @@ def trees(S: Items, P: Items, V: int, combine: Any, fold: Any, value: Any, in_ro
     return rising(fours_up, in_room), down
 
 
+def lane_joiners(S: Items, P: Items, V: int, combine: Any, fold: Any, value: Any) -> tuple[Any, Any, Any]:
+    """A lane of two rows: block sums are combined, the later one is folded onto a prefix, or becomes one, in its own place."""
+    S_read, S_write, P_read, P_write = S.read, S.write, P.read, P.write
+
+    @lane_code
+    def join(j, left, right):
+        S_write(right, j, combine(S_read(left, j), S_read(right, j)))
+
+    @lane_code
+    def fold_onto(j, start, before, s):
+        P_write(s[:V], j, fold(P_read(start, j), P_read(before, j), S_read(s, j)))
+
+    @lane_code
+    def become(j, s):
+        P_write(s[:V], j, value(S_read(s, j)))
+
+    return join, fold_onto, become
+
+
 def joiners(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any) -> tuple[Any, Any]:
     """JOIN and FOLD, of sums of C components and prefixes of V."""
     S_read, S_write, P_read, P_write = S.read, S.write, P.read, P.write

@@ -10,7 +10,7 @@ from typing import Any
 
 from upsweep.cpu.address import copy_bytes, peek
 from upsweep.cpu.memory import Items, advance, gathered, inner
-from upsweep.cpu.nodes import lane_code, trees
+from upsweep.cpu.nodes import lane_code, lane_joiners, trees
 from upsweep.cpu.registers import rooms
 from upsweep.cpu.words import BEHIND, NOTHING, NOWHERE, ROW
 
@@ -38,8 +38,8 @@ def turner(
     There are whole groups of `lanes` rows. Where the first rows of a group are `skipped`, or the last sixteen has fewer items, as
     the number says, results wait in their room, run by run, and those that are wanted are copied to their places.
     """
-    S_read, S_at, P_read, P_write, P_at = S.read, S.at, P.read, P.write, P.at
-    S_take, P_take, S_write = gathered(C), gathered(V), S.write
+    S_at, P_at = S.at, P.at
+    S_take, P_take = gathered(C), gathered(V)
     LANES, RUN, in_room = lanes, -ROW if backward else ROW, rooms(S.sizes, lanes, backward)
     room, row, turn_in, ask_for, turn_out, line_in, line_out, each_lane = (
         in_room.room, in_room.row, in_room.turn_in, in_room.ask_for, in_room.turn_out, in_room.line_in,
@@ -48,17 +48,7 @@ def turner(
     WAIT = tuple(ROW * size for size in P.sizes)
     tree_up, tree_down = trees(S, P, V, combine, fold, value, in_room)
 
-    @lane_code
-    def join(j, left, right):
-        S_write(right, j, combine(S_read(left, j), S_read(right, j)))
-
-    @lane_code
-    def fold_onto(j, start, before, s):
-        P_write(s[:V], j, fold(P_read(start, j), P_read(before, j), S_read(s, j)))
-
-    @lane_code
-    def become(j, s):
-        P_write(s[:V], j, value(S_read(s, j)))
+    join, fold_onto, become = lane_joiners(S, P, V, combine, fold, value)
 
     @lane_code
     def steps(t, start, k):
