@@ -19,7 +19,6 @@ import upsweep as up
 from upsweep import cpu
 from upsweep.cpu import again, array_loops, counted, groups, launch, shipped, strips, tables
 from upsweep.cpu import compile as compiler
-from upsweep.cpu.again import making
 from upsweep.cpu.code import Unit, address
 from upsweep.cpu.codes import codes_of, members
 from upsweep.cpu.kept import Code, digest
@@ -114,8 +113,8 @@ def units() -> list[Unit]:
             pass
     with patch.object(array_loops, "address", lambda unit: note(unit) or address(unit)):
         number()
-    told = [making(name, np.dtype(d)) for name in ("offsets", "lengths", "keys") for d in INTEGERS]
-    for unit in (kernel(), entry(), stream(4), stream(8), *told, making("flags", np.dtype("?"))):
+    told = [again.making(name, np.dtype(d)) for name in ("offsets", "lengths", "keys") for d in INTEGERS]
+    for unit in (kernel(), entry(), stream(4), stream(8), *told, again.making("flags", np.dtype("?"))):
         note(unit)
     return list(asked.values())
 

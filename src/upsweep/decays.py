@@ -72,11 +72,9 @@ def steps_of(xp: Any, times: Any, x: Any, axis: int) -> Any:
     wide = int if whole else time_dtype(times, x)
     times = ordered(times, times.astype(int)) if whole else times if wide is None else times.astype(wide)
     along = (slice(None),) * axis
-    steps = xp.diff(times, axis=axis, prepend=times[(*along, slice(0, 1))])
-    if not whole:
-        return steps
     earlier = xp.concatenate([times[(*along, slice(0, 1))], times[(*along, slice(0, -1))]], axis=axis)
-    return unwrapped(xp, steps.astype(float), steps, times < earlier)
+    steps = times - earlier
+    return unwrapped(xp, steps.astype(float), steps, times < earlier) if whole else steps
 
 
 def ordered(given: Any, times: Any) -> Any:

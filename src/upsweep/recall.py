@@ -22,7 +22,7 @@ from upsweep.homes import compiling, uncompiled
 from upsweep.host import labelled, view
 from upsweep.operators import as_operator
 from upsweep.replay import Known, replayed
-from upsweep.segments import Segments
+from upsweep.segments import LISTS, Segments
 
 known_calls: dict[Any, Callable[..., Any]] = {}
 MOST = 4096
@@ -237,7 +237,7 @@ def seen_segments(segments: Any) -> Any:
     if type(segments) is not Segments:
         return _UNSEEN
     # Offsets and lengths become one flag an item, however many they are.
-    if segments.spelling in ("offsets", "lengths"):
+    if segments.spelling in LISTS:
         values = segments.values
         return segments.spelling, (values.dtype, values.ndim) if type(values) is np.ndarray else type(values)
     return segments.spelling, seen(segments.values)

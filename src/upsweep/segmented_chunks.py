@@ -15,7 +15,7 @@ from upsweep.components import bare, tupled
 from upsweep.dtypes import accumulator
 from upsweep.host import heads as host_heads
 from upsweep.operator import SEEDED, Operator, identity_of, resolve, segmented
-from upsweep.segments import Segments, differ, flags
+from upsweep.segments import LISTS, Segments, differ, flags
 from upsweep.tree import Carry
 
 
@@ -85,9 +85,7 @@ class Lifted:
     ) -> tuple[Any, Any]:
         """Where segments start, and the last keys."""
         keys, n = self.keys, shape[self.axis]
-        if isinstance(keys, Ends) and (
-            segments is None or segments.spelling in ("flags", "offsets", "lengths")
-        ):
+        if isinstance(keys, Ends) and (segments is None or segments.spelling in ("flags", *LISTS)):
             told = segments or flags(np.zeros(n, bool))
             here = Segments(told.spelling, on_host(told.values))
             segments, keys = self._after_an_end(self._along(host_heads(here, shape, self.axis, None)), keys)

@@ -24,6 +24,8 @@ import numpy as np
 
 EACH = ("flags", "ends", "keys")
 """The spellings that have a value for each item."""
+LISTS = ("offsets", "lengths")
+"""Those whose values are one list for all rows, as long as there are segments."""
 
 
 class SegmentError(ValueError):

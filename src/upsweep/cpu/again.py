@@ -23,9 +23,8 @@ from upsweep.cpu.words import Entry, Made, Operand
 from upsweep.engine import Again, Operands
 from upsweep.host import flags_of, place, shifted, without_ahead
 from upsweep.plan import Plan
-from upsweep.segments import Segments
+from upsweep.segments import LISTS, Segments
 
-_LISTS = "offsets", "lengths"
 MADE_ITEMS = 1 << 16
 """Items of which at most compiled code makes the flags, in the scratch memory of a thread, which stays."""
 LARGE = 1 << 15
@@ -105,7 +104,7 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         run = _launched(address(entry()), table.ctypes.data, scratch, launch.results, keep)
     else:
         large = sum(v.nbytes for v in seen) >= LARGE
-        listed = told is not None and told.spelling in _LISTS
+        listed = told is not None and told.spelling in LISTS
         run = short_way.part.Launch(address(entry()), table.ctypes.data, scratch, large, listed, keep)
 
     def run_turned(arrays: tuple[np.ndarray, ...]) -> bool:

@@ -45,7 +45,6 @@ def sweeper(
         in_room.each_lane,
     )  # fmt: skip
     tree_up, tree_down = trees(S, P, V, combine, fold, value, in_room)
-
     join, fold_onto, become = lane_joiners(S, P, V, combine, fold, value)
 
     @lane_code

@@ -205,24 +205,30 @@ def bring_lines(L, A, first, m, w):
 
 
 @of_words
+def fit_as_one(L, A, o, w):
+    """Whether lines of w results of a finish fit their places as one line, as they are computed."""
+    s, (_, along, across) = sink_of(L, o), place_of(L, A, peek(L, INPUTS) + o)
+    size = peek(s, SINK_SIZE)
+    if peek(s, SINK_PLAIN) and across == size and along == w * size:
+        return 1
+    return 0
+
+
+@of_words
 def hand_lines(L, A, first, m, w):
     """Hand out a finish's results for m lines of w prefixes, at which the frame points, each as one line."""
     slot = aim_lines(L, A, peek(L, VALUES), 0)
     for o in range(peek(L, SINKS)):
-        s = sink_of(L, o)
-        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
-        size = peek(s, SINK_SIZE)
-        direct = peek(s, SINK_PLAIN) and across == size and along == w * size
-        poke(A, slot + o, target + first * along if direct else A + peek(s, SINK_SPARE))
+        target, along, _ = place_of(L, A, peek(L, INPUTS) + o)
+        spare = A + peek(sink_of(L, o), SINK_SPARE)
+        poke(A, slot + o, target + first * along if fit_as_one(L, A, o, w) else spare)
     compute_line(L, A, FINISH, m * w, 0, 0)
     for o in range(peek(L, SINKS)):
-        s = sink_of(L, o)
-        target, along, across = place_of(L, A, peek(L, INPUTS) + o)
-        size = peek(s, SINK_SIZE)
-        if not (peek(s, SINK_PLAIN) and across == size and along == w * size):
-            move_lines(
-                peek(s, HAND), target + first * along, along, across, A + peek(s, SINK_SPARE), w * size, m, w
-            )
+        if fit_as_one(L, A, o, w):
+            continue
+        s, (target, along, across) = sink_of(L, o), place_of(L, A, peek(L, INPUTS) + o)
+        width = w * peek(s, SINK_SIZE)
+        move_lines(peek(s, HAND), target + first * along, along, across, A + peek(s, SINK_SPARE), width, m, w)
 
 
 @of_words

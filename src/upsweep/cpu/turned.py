@@ -47,7 +47,6 @@ def turner(
     )  # fmt: skip
     WAIT = tuple(ROW * size for size in P.sizes)
     tree_up, tree_down = trees(S, P, V, combine, fold, value, in_room)
-
     join, fold_onto, become = lane_joiners(S, P, V, combine, fold, value)
 
     @lane_code

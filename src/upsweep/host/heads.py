@@ -8,7 +8,7 @@ import numpy as np
 
 from upsweep.host.arrays import view
 from upsweep.plan import Plan
-from upsweep.segments import SegmentError, Segments, check_form, differ, no_groups, one_list
+from upsweep.segments import LISTS, SegmentError, Segments, check_form, differ, no_groups, one_list
 
 
 def heads(segments: Segments, shape: tuple[int, ...], axis: int, like: Any) -> np.ndarray:
@@ -35,7 +35,7 @@ def starts(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray:
 def offsets(segments: Segments, shape: tuple[int, ...], axis: int) -> np.ndarray:
     """The start of each segment and, last, the end of the data, for segments that are the same in all rows."""
     n = shape[axis]
-    if segments.spelling in ("offsets", "lengths"):
+    if segments.spelling in LISTS:
         values = view(segments.values)
         check_form(segments.spelling, values, shape, n)
         return _offsets(segments.spelling, values, n)

@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from upsweep.arguments import ShapeError
 from upsweep.host import offsets, starts
-from upsweep.segments import Segments, check_form, checked, no_groups
+from upsweep.segments import LISTS, Segments, check_form, checked, no_groups
 
 
 def heads_of(segments: Segments | None, x: Array, dim: int) -> Array | None:
@@ -38,7 +38,7 @@ def offsets_of(segments: Segments, x: Array, dim: int) -> Array:
     values = segments.values
     if not isinstance(values, Tracer):
         return jnp.asarray(offsets(_near(segments), x.shape, dim % x.ndim))
-    if segments.spelling not in ("offsets", "lengths"):
+    if segments.spelling not in LISTS:
         raise ShapeError(
             "a traced call must know the number of segments: pass offsets or lengths, whose shape tells it"
         )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.host import starts, view
-from upsweep.segments import SegmentError, Segments, checked, no_groups
+from upsweep.segments import LISTS, SegmentError, Segments, checked, no_groups
 from upsweep.torch.differentiable import plain
 from upsweep.torch.operands import flags_of, of_host, tensor
 
@@ -66,7 +66,7 @@ def offsets_of(segments: Segments, heads: Tensor, x: Tensor, dim: int) -> Tensor
         raise SegmentError(
             "rows with segments of their own reduce to different numbers of results: pass 1-D segments"
         )
-    if segments.spelling in ("offsets", "lengths"):
+    if segments.spelling in LISTS:
         values = tensor(values).to(x.device, torch.int64)
         return (
             values if segments.spelling == "offsets" else torch.cat([values.new_zeros(1), values.cumsum(0)])
