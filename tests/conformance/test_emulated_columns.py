@@ -93,6 +93,33 @@ def test_lines_of_bytes_that_lanes_hold_whole(emulated, call, monkeypatch):
     emulated.forget()
 
 
+FULL = [
+    Call("add-float32", ((700, 128), 0), exclusive=True, initial="rows"),
+    Call("hash-u64", ((300, 96), 0), reverse=True, segments="flags"),
+    Call("affine-float32-float32", ((600, 64), 0), segments="lengths"),
+    Call("max-float64", ((3, 400, 64), 1), reverse=True, exclusive=True),
+    Call("add-int8", ((500, 256), 0)),
+]
+
+
+@pytest.mark.parametrize("fill", [False, True])
+@pytest.mark.parametrize("call", FULL, ids=str)
+def test_lines_at_sectors_without_idle_lanes_go_one_by_one(emulated, call, fill, monkeypatch):
+    """In two stages, and in the forms of large arrays."""
+    from upsweep.gpu import lines
+
+    found, wanted = set(), lines._are_full
+    monkeypatch.setattr(lines, "_are_full", lambda *given: found.add(wanted(*given)) or wanted(*given))
+    monkeypatch.setattr("upsweep.gpu.columns._fill", lambda choice: fill)
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    emulated.gpu.loaded.clear()
+    assert wrong(call, emulated) is None
+    assert found == {True}
+    assert "upsweep_columns" in emulated.gpu.loaded
+    emulated.forget()
+
+
 TURNED = [
     Call("add-int8", ((145, 49), 0), inside="fortran"),
     Call("xor-bool", ((45, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
