@@ -99,6 +99,9 @@ FULL = [
     Call("affine-float32-float32", ((600, 64), 0), segments="lengths"),
     Call("max-float64", ((3, 400, 64), 1), reverse=True, exclusive=True),
     Call("add-int8", ((500, 256), 0)),
+    Call("add-float16", ((600, 64), 0), reverse=True),
+    Call("max-bfloat16", ((400, 128), 0), segments="line"),
+    Call("max-int8", ((500, 128), 0), initial="rows"),
 ]
 
 
