@@ -307,6 +307,11 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     if shape.stretch:
         if size == 4 and shape.lanes == 16:
             return (replace(shape, items=shape.items // 2, blocks=2, stages=4),)
+        if size == 8 and shape.lanes == 32:
+            forms = EIGHT.get(shape.vector, ())
+            return tuple(
+                replace(shape, items=i, warps=w, blocks=b, strips=1, stages=s) for i, w, b, s in forms
+            )
         if size != 4 or shape.lanes < 32:
             return ()
         pair = replace(shape, warps=8, blocks=2, stages=4 if columns <= 32 else 3)
@@ -322,6 +327,16 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     if shape.lanes <= 2 and size == 4:
         return (replace(shape, blocks=2, stages=3),)
     return replace(shape, warps=2 * shape.warps, blocks=1, stages=3), replace(shape, blocks=2, stages=3)
+
+
+EIGHT = {
+    1: ((16, 8, 2, 4), (16, 8, 2, 3)),
+    2: ((8, 16, 1, 3),),
+    3: ((16, 4, 2, 2),),
+    4: ((8, 8, 1, 3), (16, 4, 1, 3)),
+}
+"""Items, warps, blocks and stages of stretches of single items of eight bytes, or of two of four bytes, by the columns of a lane,
+the best first that fits."""
 
 
 LISTED, LISTED_MOST = {4: (16, 1, 3), 8: (8, 2, 3), 16: (16, 1, 3), 32: (16, 1, 3)}, 256
