@@ -70,6 +70,15 @@ CHOICES = [
 ]
 
 
+def test_rows_in_segments_that_leave_tiles_empty_go_in_half_tiles():
+    """Also where room for heads comes on top."""
+    for flags in ({}, {"segmented": True}):
+        _, whole = chosen((ops.ADD, ["i2"], (2000, 1 << 20), 1, flags))
+        _, half = chosen((ops.ADD, ["i2"], (2000, 17000), 1, flags))
+        assert half.shape.carry
+        assert 2 * half.tile == whole.tile
+
+
 @pytest.mark.parametrize(("dtypes", "shape", "axis", "kernel", "together", "carry"), CHOICES)
 def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, carry):
     op = ops.AFFINE if len(dtypes) == 2 else ops.ADD
