@@ -340,17 +340,17 @@ the best first that fits."""
 
 
 LISTED, LISTED_MOST = {4: (16, 1, 3), 8: (8, 2, 3), 16: (16, 1, 3), 32: (16, 1, 3)}, 256
-LISTED_STRETCHED = {(32, 1): (8, 1, 3), (32, 2): (16, 1, 2), (32, 4): (4, 1, 3)}
+LISTED_STRETCHED = {(32, 1): ((8, 2, 3), (8, 1, 3)), (32, 2): ((16, 1, 2),), (32, 4): ((4, 1, 3),)}
 """Warps, blocks and stages of columns of four bytes that share one list of heads: by the lanes of a line, of so many columns at
-most, up to which bits are read, or by items and columns of a lane where lines are one stretch. Of a copy (H200), as others of two
-stages -> so: 4 columns .844 -> .871, 8 .870 -> .894, 16 .870 -> .882, 24 .811 -> .821, 33 .718 -> .763, 101 .667 -> .718, 128
-.734 -> .815, 200 .821 -> .842, 256 .912 -> .929; but 1024 .935 both ways, 4096 .942 -> .938, and 33 in three stages of eight
-warps .65."""
+most, up to which bits are read, or by items and columns of a lane where lines are one stretch, the best first that fits. Of a
+copy (H200), as others of two stages -> so: 4 columns .844 -> .871, 8 .870 -> .894, 16 .870 -> .882, 24 in one block .811 -> .821,
+33 .718 -> .763, 101 .667 -> .718, 200 .821 -> .842, 256 .912 -> .929; but 1024 .935 both ways, 4096 .942 -> .938, and 33 in three
+stages of eight warps .65."""
 
 
 def for_listed(shape: Shape, columns: int) -> tuple[Shape, ...]:
     """The same where all columns share one list of heads."""
     fits = columns <= LISTED_MOST and not shape.loose
-    narrow = LISTED.get(shape.lanes) if fits else None
-    form = LISTED_STRETCHED.get((shape.items, shape.vector)) if shape.stretch else narrow
-    return (replace(shape, warps=form[0], blocks=form[1], stages=form[2]),) if form else ()
+    narrow = [LISTED[shape.lanes]] if fits and shape.lanes in LISTED else ()
+    forms = LISTED_STRETCHED.get((shape.items, shape.vector), ()) if shape.stretch else narrow
+    return tuple(replace(shape, warps=warps, blocks=blocks, stages=stages) for warps, blocks, stages in forms)
