@@ -123,20 +123,20 @@ def test_lines_at_sectors_without_idle_lanes_go_one_by_one(emulated, call, fill,
     emulated.forget()
 
 
-EIGHT = [
+STRETCHES = [
     (Call("add-float64", ((900, 24), 0), exclusive=True), (16, 8, 4)),
     (Call("max-float64", ((700, 31), 0), reverse=True, initial="rows"), (16, 8, 3)),
     (Call("affine-float32-float32", ((3, 300, 40), 1), reverse=True), (8, 16, 3)),
     (Call("add-complex64", ((300, 80), 0)), (16, 4, 2)),
     (Call("max-int64", ((500, 101), 0), exclusive=True), (8, 8, 3)),
     (Call("affine-float32-float32", ((400, 127), 0)), (16, 4, 3)),
+    (Call("add-float32", ((500, 101), 0), reverse=True), (16, 8, 3)),
 ]
 """Calls, with the items, warps and stages of their tiles."""
 
 
-@pytest.mark.parametrize(("call", "form"), EIGHT, ids=lambda x: str(x) if isinstance(x, Call) else None)
-def test_stretches_of_items_of_eight_bytes(emulated, call, form, monkeypatch):
-    """In the forms of large arrays."""
+@pytest.mark.parametrize(("call", "form"), STRETCHES, ids=lambda x: str(x) if isinstance(x, Call) else None)
+def test_stretches_in_the_forms_of_large_arrays(emulated, call, form, monkeypatch):
     from upsweep.gpu import columns
 
     found, wanted = set(), columns.Columns.spec

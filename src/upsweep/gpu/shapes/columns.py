@@ -315,7 +315,10 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
         if size != 4 or shape.lanes < 32:
             return ()
         pair = replace(shape, warps=8, blocks=2, stages=4 if columns <= 32 else 3)
-        return pair, replace(shape, blocks=1, stages=3)
+        alone = replace(shape, blocks=1, stages=3)
+        if shape.vector > 2:
+            return pair, replace(alone, items=shape.items // 2, warps=2 * shape.warps), alone
+        return pair, alone
     if shape.loose and size == 2:
         wide = replace(shape, items=8, vector=8, warps=16, blocks=1)
         return (wide,) if columns >= HALVES_WIDE else ()
