@@ -284,10 +284,11 @@ item, 0 where four bytes are a word, and whether all lines are one stretch. Whil
 x[:, 1:] of 101 bf16 .24 -> .63. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
 
 
-def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shape, ...]:
+def for_stages(shape: Shape, columns: int, size: int, dense: bool, uneven: bool) -> tuple[Shape, ...]:
     """The same for single items of `size` bytes, 0 where several bytes are a word, in blocks that have all of a
-    multiprocessor's memory: the best first that fits. `dense`: the lines lie one behind another. Of a copy (H200), before ->
-    so: lines that begin at sectors, 4096 columns of f4 .92 -> .93, 256 .89 -> .91, 16 .84 -> .88, 4 .81 -> .86, 2 .81 -> .83,
+    multiprocessor's memory: the best first that fits. `dense`: the lines lie one behind another. `uneven`: lines of words begin
+    at 16 bytes within sectors, and go as those that begin anywhere. Of a copy (H200), before -> so: lines that begin at
+    sectors, 4096 columns of f4 .92 -> .93, 256 .89 -> .91, 16 .84 -> .88, 4 .81 -> .86, 2 .81 -> .83,
     in one block .80; 512 of f8 .90 -> .92, 2 .68 -> .83, in two blocks .68; 1024 of bytes .88 -> .91, 16 .74 -> .81. As parts
     of the time before: lines of words that begin anywhere, 333 of f4 .92, 201 .92, 1001 .94, 257 .99, but 150 1.05 and 130
     1.11, as a second part has few; stretches of f4, 24 .92, 33 .88, 50 .95, 64 .95, 65 .92, 96 .97, 101 .97, 13 with half the
@@ -322,7 +323,7 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     if shape.loose and size == 2:
         wide = replace(shape, items=8, vector=8, warps=16, blocks=1)
         return (wide,) if columns >= HALVES_WIDE else ()
-    if shape.loose:
+    if shape.loose or uneven:
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
         items, warps, stages = (8, 16, 2) if columns >= WIDE else (16, 8, 3)
         block = replace(shape, items=items, vector=4, warps=warps, blocks=1, stages=stages)
