@@ -596,6 +596,15 @@ def test_lines_of_few_columns_are_one_stretch(columns, flags, stretch):
     assert choice.shared_bytes(plan) <= shapes.chip(90).shared
 
 
+@pytest.mark.parametrize("dtypes", [["f4"], ["f8"], ["f2", "f2"]])
+def test_stretches_in_more_stages_have_all_the_blocks_of_their_shape(dtypes):
+    for columns in range(3, 129):
+        plan, choice = chosen((ops.AFFINE if dtypes[1:] else ops.ADD, dtypes, (1 << 21, columns), 0, {}))
+        blocks, stages = choice.shape.blocks, choice.shape.stages
+        assert stages == 2 or choice.blocks(plan) == blocks
+        assert stages == 2 or columns not in range(17, 32) or blocks == 2
+
+
 @pytest.mark.parametrize("arch", sorted(shapes.CHIPS))
 @pytest.mark.parametrize("columns", [5, 6, 7, 13, 33, 65, 66, 98, 127])
 def test_lanes_hold_whole_lines_of_bytes_in_an_odd_number_of_words(columns, arch):

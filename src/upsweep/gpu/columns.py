@@ -255,7 +255,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             forms = for_listed(shape, columns)
         for more in forms:
             made = Columns(more, layout, columns, chip)
-            if made.threads <= 1024 and more.blocks * made.shared_bytes(plan) <= chip.shared and _fill(made):
+            fits = made.shared_bytes(plan) <= chip.shared and made.blocks(plan) == more.blocks
+            if made.threads <= 1024 and fits and _fill(made):
                 return made
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or not (shape.loose or shape.warps > 1):

@@ -315,8 +315,10 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool, uneven: bool)
             )
         if size != 4 or shape.lanes < 32:
             return ()
-        pair = replace(shape, warps=8, blocks=2, stages=4 if columns <= 32 else 3)
+        pair = replace(shape, warps=8, blocks=2, strips=1, stages=3)
         alone = replace(shape, blocks=1, stages=3)
+        if shape.vector == 1:
+            return replace(pair, stages=4), pair, alone
         if shape.vector > 2:
             return pair, replace(alone, items=shape.items // 2, warps=2 * shape.warps), alone
         return pair, alone
