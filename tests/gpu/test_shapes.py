@@ -70,6 +70,15 @@ CHOICES = [
 ]
 
 
+def test_rows_in_segments_that_leave_tiles_empty_go_in_half_tiles():
+    """Also where room for heads comes on top."""
+    for flags in ({}, {"segmented": True}):
+        _, whole = chosen((ops.ADD, ["i2"], (2000, 1 << 20), 1, flags))
+        _, half = chosen((ops.ADD, ["i2"], (2000, 17000), 1, flags))
+        assert half.shape.carry
+        assert 2 * half.tile == whole.tile
+
+
 @pytest.mark.parametrize(("dtypes", "shape", "axis", "kernel", "together", "carry"), CHOICES)
 def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, carry):
     op = ops.AFFINE if len(dtypes) == 2 else ops.ADD
@@ -569,8 +578,10 @@ def test_few_columns_share_a_warp(columns, n):
         (8, {}, 0),
         (12, {}, 12),
         (33, {}, 33),
-        (64, {}, 64),
-        (128, {}, 128),
+        (56, {}, 56),
+        (64, {}, 0),
+        (128, {}, 0),
+        (128, {"segmented": True}, 0),
         (136, {}, 0),
         (33, {"phase": 4}, 0),
         (33, {"reverse": True}, 33),
@@ -583,6 +594,15 @@ def test_lines_of_few_columns_are_one_stretch(columns, flags, stretch):
     assert choice.shape.stretch == stretch
     assert choice.column_groups == (1 if stretch else -(-columns // 32))
     assert choice.shared_bytes(plan) <= shapes.chip(90).shared
+
+
+@pytest.mark.parametrize("dtypes", [["f4"], ["f8"], ["f2", "f2"]])
+def test_stretches_in_more_stages_have_all_the_blocks_of_their_shape(dtypes):
+    for columns in range(3, 129):
+        plan, choice = chosen((ops.AFFINE if dtypes[1:] else ops.ADD, dtypes, (1 << 21, columns), 0, {}))
+        blocks, stages = choice.shape.blocks, choice.shape.stages
+        assert stages == 2 or choice.blocks(plan) == blocks
+        assert stages == 2 or columns not in range(17, 32) or blocks == 2
 
 
 @pytest.mark.parametrize("arch", sorted(shapes.CHIPS))
