@@ -132,7 +132,6 @@ LARGE = [
     (Call("affine-float32-float32", ((400, 127), 0)), (16, 4, 3)),
     (Call("add-float32", ((500, 101), 0), reverse=True), (16, 8, 3)),
     (Call("add-float32", ((900, 19), 0), reverse=True, exclusive=True), (32, 8, 4)),
-    (Call("add-float32", ((500, 36), 0), exclusive=True), (16, 8, 3)),
     (Call("add-float32", ((300, 204), 0), exclusive=True, initial="rows"), (16, 8, 3)),
 ]
 """Calls, with the items, warps and stages of their tiles. The last one has lines that begin at 16 bytes within sectors."""

@@ -321,7 +321,7 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool, uneven: bool)
             return replace(pair, stages=4), pair, alone
         if shape.vector > 2:
             return pair, replace(alone, items=shape.items // 2, warps=2 * shape.warps), alone
-        return pair, replace(pair, items=shape.items // 2), alone
+        return pair, alone
     if shape.loose and size == 2:
         wide = replace(shape, items=8, vector=8, warps=16, blocks=1)
         return (wide,) if columns >= HALVES_WIDE else ()
