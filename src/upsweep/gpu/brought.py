@@ -75,7 +75,7 @@ def _moves(step: Step) -> Moves | None:
         return None
     places = tuple(x.place for x in step.xs)
     results = tuple(y.place for y in step.ys if y is not None)
-    starts = tuple(launch.places_of_starts(step.initial or ()))
+    starts = tuple(v.place for v in step.initial or ())
     heads = step.heads and step.heads.place
     return _moves_of(plan, places, results, starts, heads, driver.architecture(arrays[0].device))
 
