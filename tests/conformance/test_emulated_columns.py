@@ -118,14 +118,20 @@ def test_columns_of_bytes_are_words_with_an_initial_value_in_each_byte(emulated,
     emulated.forget()
 
 
+GAPS = [
+    Call("max-int8", ((700, 37), 0), inside="stepped", segments="lengths"),
+    Call("add-uint8", ((301, 131), 0), inside="stepped", segments="line", reverse=True, exclusive=True),
+    Call("min-int8", ((1300, 13), 0), inside="padded", segments="offsets"),
+]
 TURNED = [
     Call("add-int8", ((145, 49), 0), inside="fortran"),
     Call("xor-bool", ((45, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
 ]
 
 
-@pytest.mark.parametrize("call", TURNED, ids=str)
-def test_bytes_that_would_be_turned_one_by_one_are_brought_first(emulated, call, monkeypatch):
+@pytest.mark.parametrize("call", [*TURNED, *GAPS], ids=str)
+def test_bytes_that_would_go_one_by_one_are_brought_first(emulated, call, monkeypatch):
+    monkeypatch.setattr("upsweep.gpu.columns.FLAT_LEAST", 0)
     monkeypatch.setattr("upsweep.gpu.shapes.bringing.LEAST", 0)
     monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
     emulated.forget()
