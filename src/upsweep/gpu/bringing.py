@@ -170,11 +170,11 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Bring | None:
     nearest = min(map(abs, source.rows))
     apart = nearest > max(NEAR, GAPS * source.size)
     sides = _sides(layout, apart)
-    extents = [1 if i is None else layout.dims[i] for i in sides]
+    extents = a, m, b = [1 if i is None else layout.dims[i] for i in sides]
     others = sorted(set(range(len(layout.dims))) - set(sides), key=lambda i: -abs(copy.rows[i]))
     pick = [*others, *[0 if i is None else i for i in sides]]
     tiles = layout.with_rows([*[layout.dims[i] for i in others], *extents], pick)
-    for shape in for_bringing(*extents, copy.size, copy.size if apart else max(copy.size, nearest)):
+    for shape in for_bringing(a, m, b, copy.size, copy.size if apart else max(copy.size, nearest)):
         near = _near(tiles, shape)
         made = Bring(shape, tiles, chip=chip, m_near=1 in near, b_near=2 in near)
         if (shape.items > 1 and 0 not in near) or made.tickets >= 1 << 31:
