@@ -75,6 +75,10 @@ HELD = [
     Call("add-int8", ((3, 804, 7), 1), segments="lengths"),
     Call("max-int8", ((3, 802, 10), 1), reverse=True, exclusive=True),
     Call("add-int8", ((3, 804, 5), 1)),
+    # Initial values that travel with the launch.
+    Call("max-int8", ((3000, 7), 0), segments="lengths", initial="scalar"),
+    Call("add-uint8", ((2100, 11), 0), segments="offsets", reverse=True, exclusive=True, initial="scalar"),
+    Call("xor-bool", ((1500, 65), 0), exclusive=True, initial="scalar"),
 ]
 
 
@@ -154,14 +158,41 @@ def test_lines_in_the_forms_of_large_arrays(emulated, call, form, monkeypatch):
     emulated.forget()
 
 
+STARTED = [
+    Call("add-int8", ((300, 64), 0), initial="scalar"),
+    Call("mul-bool", ((300, 36), 0), exclusive=True, initial="scalar"),
+    Call("min-uint8", ((300, 101), 0), segments="lengths", initial="scalar", reverse=True),
+    Call("max-int8", ((20, 64), 0), initial="scalar"),
+    Call("add-uint8", ((300, 2), 0), initial="scalar"),
+]
+
+
+@pytest.mark.parametrize("call", STARTED, ids=str)
+def test_columns_of_bytes_are_words_with_an_initial_value_in_each_byte(emulated, call, monkeypatch):
+    from upsweep.gpu import bytewise
+
+    words, wanted = [], bytewise._words
+    monkeypatch.setattr(bytewise, "_words", lambda *given: words.append(given) or wanted(*given))
+    emulated.forget()
+    assert wrong(call, emulated) is None
+    assert words
+    emulated.forget()
+
+
+GAPS = [
+    Call("max-int8", ((700, 37), 0), inside="stepped", segments="lengths"),
+    Call("add-uint8", ((301, 131), 0), inside="stepped", segments="line", reverse=True, exclusive=True),
+    Call("min-int8", ((1300, 13), 0), inside="padded", segments="offsets"),
+]
 TURNED = [
     Call("add-int8", ((145, 49), 0), inside="fortran"),
     Call("xor-bool", ((45, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
 ]
 
 
-@pytest.mark.parametrize("call", TURNED, ids=str)
-def test_bytes_that_would_be_turned_one_by_one_are_brought_first(emulated, call, monkeypatch):
+@pytest.mark.parametrize("call", [*TURNED, *GAPS], ids=str)
+def test_bytes_that_would_go_one_by_one_are_brought_first(emulated, call, monkeypatch):
+    monkeypatch.setattr("upsweep.gpu.columns.FLAT_LEAST", 0)
     monkeypatch.setattr("upsweep.gpu.shapes.bringing.LEAST", 0)
     monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
     emulated.forget()
