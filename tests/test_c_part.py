@@ -41,7 +41,7 @@ def found(monkeypatch):
     calls, part = [], short_way.part
 
     class Part:
-        Launch, remember, forget = part.Launch, part.remember, part.forget
+        Launch, Launches, remember, forget = part.Launch, part.Launches, part.remember, part.forget
 
         @staticmethod
         def find(*call):
@@ -539,7 +539,7 @@ calls = [
     lambda: up.scan(x, segments=up.segments.offsets(cuts)), lambda: up.scan(x, segments=up.segments.lengths(cuts)),
     lambda: refused(lambda: up.scan(x, segments=up.segments.offsets(wrong))), lambda: refused(lambda: up.scan(x, initial=1e99)),
     part.find, lambda: part.find(*[None] * 17), lambda: part.find(*[x] * 17), lambda: part.find(*[(x, 1.0, None)] * 17),
-    lambda: part.find(*[(x, 1.0)] * 17), part.remember, lambda: part.remember(None, *[x] * 19),
+    lambda: part.find(*[(x, 1.0)] * 17), part.remember, lambda: part.remember(None, *[x] * 18),
 ]
 held = [
     number, start, marks, cuts, wrong, cuts.dtype, marks.dtype, x, out, pair, outs, *pair, *outs, over,
@@ -575,7 +575,7 @@ assert max(map(abs, changed)) < 50, changed
 def hold(count):
     for _ in range(count):
         argument = [up.prepared(np.ones(5), "max")]
-        part.remember(*argument[0]._known[1].taught, np.ones(5), np.ones(5), None, None, None, argument, *[None] * 12)
+        part.remember(argument[0]._known[1].taught, np.ones(5), np.ones(5), None, None, None, argument, *[None] * 12)
         recall.forget()
     gc.collect()
     return sys.getrefcount(part.Launch)

@@ -28,6 +28,8 @@ known_calls: dict[Any, Callable[..., Any]] = {}
 MOST = 4096
 """Calls that are remembered; one more, and all are forgotten."""
 NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
+if short_way.part is not None:
+    short_way.part.tell_apart(LIKENESS)
 _NUMBER = {*NUMBERS, type(None)}
 _WHOLE = {int, type(None)}
 _looks: dict[tuple[type, ...], Callable[[tuple[Any, ...]], Any]] = {}
@@ -76,7 +78,7 @@ def run(
         taught = getattr(runs, "taught", None)
         if taught is not None and part is not None:
             part.remember(
-                *taught, y, xs, marks, out, initial, op, axis, exclusive, reverse, dtype, spelling, engine, reducing, keep,
+                taught, y, xs, marks, out, initial, op, axis, exclusive, reverse, dtype, spelling, engine, reducing, keep,
                 order, map, finish, wanted,
             )  # fmt: skip
         return y

@@ -1,0 +1,53 @@
+/* What the files of the C part share: see `_short_way.c`. */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030A0000
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL upsweep_short_way
+#include <Python.h>
+#include <numpy/arrayobject.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The arguments of a call: those that hold arrays and numbers, each one or a tuple or None; then the others. */
+enum { INPUTS, MARKS, OUT, INITIAL, HOLDING, OTHERS = 13, ARGUMENTS = HOLDING + OTHERS };
+enum { ITEMS = 8, DIMS = 4 };
+
+/* A NumPy array but for its memory. */
+typedef struct {
+    PyArray_Descr *dtype;
+    int nd;
+    npy_intp shape[DIMS], strides[DIMS];
+} Layout;
+
+/* What runs a plan once more, the first member of each such type. `run` takes a tuple of arrays: 1 if it ran, 0 if it did not, -1
+with an exception. */
+typedef struct Known {
+    PyObject_HEAD
+    int (*run)(const struct Known *, PyObject *operands);
+    int told;                   /* The marks are one list of any length. */
+    /* The likeness, which is written once. */
+    int learnt;
+    uint64_t hash;
+    PyTypeObject *kinds[HOLDING];
+    int behind[HOLDING], results;
+    PyTypeObject *types[ITEMS];
+    PyObject *alike;            /* The likeness of the arrays that are not NumPy's. */
+    int twin[ITEMS];
+    PyObject *holders[ITEMS];   /* The function that makes of an item what is run, such as an array of a number. */
+    Layout layouts[ITEMS];      /* Of the items that are NumPy's arrays; behind all items, of the results that are made. */
+    PyObject *others[OTHERS];
+    int several;                /* The results are a tuple. */
+    /* Of results that are not made by their layouts. */
+    int like;                   /* They lie where this item does. */
+    PyObject *makers, *givers;
+} Known;
+
+/* For the `dealloc`, `traverse`, `clear` and `call` of such a type. */
+void free_known(Known *known);
+int visit_known(Known *known, visitproc visit, void *arg);
+int clear_known(Known *known);
+PyObject *call_known(PyObject *known, PyObject *given, PyObject *names);
+
+PyTypeObject *cpu_type(void);
+PyTypeObject *gpu_type(void);
