@@ -48,9 +48,9 @@ def compiled(source: Path) -> Path:
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
-    files = sorted(map(str, source.glob("upsweep/_short_way*.c")))
+    files, headers = [sorted(map(str, source.glob(f"upsweep/_short_way*.{kind}"))) for kind in "ch"]
     module = Extension(
-        "upsweep._short_way", files, include_dirs=[np.get_include()], py_limited_api=True
+        "upsweep._short_way", files, include_dirs=[np.get_include()], depends=headers, py_limited_api=True
     )
     step = build_ext(Distribution({"name": "upsweep", "ext_modules": [module]}))
     with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@ import pytest
 import upsweep as up
 from upsweep import recall, short_way
 
-pytestmark = pytest.mark.skipif(short_way.part is None, reason="the C part was not built")
+pytestmark = pytest.mark.usefixtures("found")
 X = np.random.default_rng(5).integers(0, 50, (6, 5, 24))
 DTYPES = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "m8[s]", "m8[ns]"]
 LAYOUTS = {
@@ -33,27 +33,6 @@ LAYOUTS = {
 
 class Subclass(np.ndarray):
     pass
-
-
-@pytest.fixture(autouse=True)
-def found(monkeypatch):
-    """Counts the calls that the C part ran; nothing is remembered before."""
-    calls, part = [], short_way.part
-
-    class Part:
-        Launch, Launches, remember, forget = part.Launch, part.Launches, part.remember, part.forget
-
-        @staticmethod
-        def find(*call):
-            y = part.find(*call)
-            if y is not None:
-                calls.append(y)
-            return y
-
-    monkeypatch.setattr(short_way, "part", Part)
-    recall.forget()
-    yield calls
-    recall.forget()
 
 
 def the_long_way(call, *given, **how):

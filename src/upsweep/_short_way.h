@@ -9,6 +9,11 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Other libraries may have functions of these names. */
+#ifdef __GNUC__
+#pragma GCC visibility push(hidden)
+#endif
+
 /* The arguments of a call: those that hold arrays and numbers, each one or a tuple or None; then the others. */
 enum { INPUTS, MARKS, OUT, INITIAL, HOLDING, OTHERS = 13, ARGUMENTS = HOLDING + OTHERS };
 enum { ITEMS = 8, DIMS = 4 };
@@ -43,6 +48,27 @@ typedef struct Known {
     PyObject *makers, *givers;
 } Known;
 
+/* A call: its items are the arrays and numbers of all arguments, those of an argument lie before its `behind`. */
+typedef struct {
+    PyObject *const *given;
+    int count, behind[HOLDING];
+    PyObject *items[ITEMS];
+    uint64_t hash;
+    int twin[ITEMS];            /* Of arrays that are not NumPy's: the first item that is the same; -1 of other items. */
+    PyObject *alike;            /* Their likeness. */
+} Call;
+
+/* `engine.LIKENESS`: how arrays that are not NumPy's are told apart, by their types; and the places in an `engine.Likeness`. */
+extern PyObject *likenesses;
+enum { OF, WRITABLE = 2, WROTE, TOGETHER };
+
+/* What is known of the arrays of a type that is not NumPy's; NULL of numbers. */
+PyObject *likeness_of(PyObject *x);
+/* Read the arguments of a call; 0 where it cannot be remembered. The likeness is to be given back. */
+int read_call(Call *call, PyObject *const *given);
+/* Whether a call is like the one that is known; the same likeness stands for arrays that are alike. */
+int alike(const Known *known, const Call *call);
+
 /* For the `dealloc`, `traverse`, `clear` and `call` of such a type. */
 void free_known(Known *known);
 int visit_known(Known *known, visitproc visit, void *arg);
@@ -51,3 +77,7 @@ PyObject *call_known(PyObject *known, PyObject *given, PyObject *names);
 
 PyTypeObject *cpu_type(void);
 PyTypeObject *gpu_type(void);
+
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif

@@ -8,6 +8,7 @@ import contextlib
 import gc
 import itertools
 import struct
+import sys
 import threading
 import weakref
 from types import SimpleNamespace
@@ -258,27 +259,6 @@ def test_a_second_input_under_what_is_written(written, launched):
     assert len(checked) == 1 + (written in (65552, 131088))
 
 
-@pytest.fixture
-def found(monkeypatch):
-    """The calls that the C part ran from beginning to end."""
-    if short_way.part is None:
-        pytest.skip("the C part was not built")
-    calls, part = [], short_way.part
-
-    class Part:
-        Launch, Launches, remember, forget = part.Launch, part.Launches, part.remember, part.forget
-
-        @staticmethod
-        def find(*call):
-            y = part.find(*call)
-            if y is not None:
-                calls.append(y)
-            return y
-
-    monkeypatch.setattr(short_way, "part", Part)
-    return calls
-
-
 in_c = pytest.mark.parametrize("launched", ["C"], indirect=True)
 
 
@@ -410,6 +390,48 @@ def test_several_threads(launched, monkeypatch):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@in_c
+def test_nothing_is_kept_or_given_back_too_often(launched, functions, monkeypatch):
+    x, y, z, work = DeviceArray(65536), DeviceArray(131072), DeviceArray(1 << 20), SimpleNamespace(place=WORK.place)
+    held = [x, y, z, work, work.place, DeviceArray, KIND.pointer, KIND.stream, None, KIND.likeness.of, again.workspace]
+    monkeypatch.setattr(again, "workspace", lambda *_, device: work)
+    recall.forget()
+    monkeypatch.setattr(driver, "launch", lambda *_: None)
+
+    def refused(*_):
+        raise up.EngineError("refused")
+
+    def counts():
+        gc.collect()
+        return [sys.getrefcount(each) for each in held]
+
+    def turn():
+        for _ in range(4):
+            up.scan(x)
+            up.scan(x, out=z)
+            up.scan(z, out=z)
+            up.linear_recurrence(x, y, initial=1.5, out=z)
+            up.linear_recurrence(x, x)
+            up.reduce((x, y), "affine")
+            # They overlap.
+            up.scan(x, out=DeviceArray(65552))
+        with monkeypatch.context() as patch:
+            patch.setattr(driver, "launch", refused)
+            for _ in range(4):
+                with pytest.raises(up.EngineError, match="refused"):
+                    up.scan(x, out=z)
+
+    for _ in range(3):
+        turn()
+    before = counts()
+    for k in range(50):
+        turn()
+        if k % 10 == 0:
+            recall.forget()
+    turn()
+    assert max(abs(after - then) for then, after in zip(before, counts())) < 30
 
 
 def test_tensors_on_the_host_stay_with_the_host(monkeypatch):
