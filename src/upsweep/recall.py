@@ -2,8 +2,8 @@
 
 Checking a call takes longer than a small scan does. Whatever the checks look at is a call's likeness; the function that
 ran a call is kept under it, and runs the next call that is alike. Numbers are alike by their type: their values are looked at in
-every call. Where the package has its C part, a call of arrays and numbers that comes once more runs in C from then on
-(`short_way`).
+every call. Where the package has its C part, a call of arrays and numbers that comes once more runs in C from then on, on the CPU
+or on a GPU (`short_way`).
 """
 
 from __future__ import annotations

@@ -680,5 +680,10 @@ def translated(text: str, entry: str) -> Kernel:
     address = ctypes.c_void_p
     run = ctypes.CFUNCTYPE(None, address, address, ctypes.c_uint32, address, address)
     return Kernel(
-        run(engine.get_function_address("warp")), t.shared_end, max(1, len(t.places)), t.cluster, _parameter(text, entry), engine
+        run(engine.get_function_address("warp")),
+        t.shared_end,
+        max(1, len(t.places)),
+        t.cluster,
+        _parameter(text, entry),
+        engine,
     )

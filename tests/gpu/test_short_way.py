@@ -362,9 +362,7 @@ def test_other_threads_run_during_a_launch(launched, monkeypatch):
     x, y, ran = DeviceArray(65536), DeviceArray(1 << 20), threading.Event()
     for _ in range(3):
         up.scan(x, out=y)
-    monkeypatch.setattr(
-        driver, "launch", lambda *_: threading.Thread(target=ran.set).start() or ran.wait(60)
-    )
+    monkeypatch.setattr(driver, "launch", lambda *_: threading.Thread(target=ran.set).start() or ran.wait(60))
     up.scan(x, out=y)
     assert ran.is_set()
 
@@ -394,8 +392,13 @@ def test_several_threads(launched, monkeypatch):
 
 @in_c
 def test_nothing_is_kept_or_given_back_too_often(launched, functions, monkeypatch):
-    x, y, z, work = DeviceArray(65536), DeviceArray(131072), DeviceArray(1 << 20), SimpleNamespace(place=WORK.place)
-    held = [x, y, z, work, work.place, DeviceArray, KIND.pointer, KIND.stream, None, KIND.likeness.of, again.workspace]
+    x, y, z, work = (
+        DeviceArray(65536),
+        DeviceArray(131072),
+        DeviceArray(1 << 20),
+        SimpleNamespace(place=WORK.place),
+    )
+    held = [x, y, z, work, work.place, DeviceArray, KIND.pointer, KIND.stream, None, KIND.likeness.of]
     monkeypatch.setattr(again, "workspace", lambda *_, device: work)
     recall.forget()
     monkeypatch.setattr(driver, "launch", lambda *_: None)

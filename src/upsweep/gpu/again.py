@@ -1,7 +1,8 @@
 """A run like one before: what was checked, planned and prepared for that one serves again.
 
 What is left depends on where the arrays lie: whether they overlap, and how far from a multiple of 16 they begin, for which each
-way to begin has launches of its own.
+way to begin has launches of its own. Where the package has its C part, that part launches (`_short_way_gpu.c`), unless marks of
+segments are written first.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     write = marks.write if marks is not None and given[inputs] is not None else None
     bare = Operands(*[[_bare(v) for v in part] for part in views])
     ways: dict[tuple[int, ...], Way] = {}
-    in_c = short_way.part is not None and not marked
+    part = None if marked else short_way.part
 
     def learn(phases: tuple[int, ...], like: Any) -> Way:
         launches, heads = _launches(plan, bare, phases)
@@ -71,7 +72,11 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         make = maker(like, (room,), np.dtype(np.uint8)) if room else None
         if len(ways) >= _MOST:
             ways.clear()
-        packed = tuple([_packed(launch, told, held if numbers else []) for launch in launches]) if in_c else ()
+        packed = (
+            tuple([_packed(launch, told, held if numbers else []) for launch in launches])
+            if part is not None
+            else ()
+        )
         ways[phases] = Way(launches, make, heads, bits, packed)
         return ways[phases]
 
@@ -79,8 +84,8 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         context = int(driver.primary_context(device))
         learn(tuple([0 if k in numbers else v.place[1] for k, v in enumerate(seen)]), given[at_first])
 
-    if in_c:
-        return short_way.part.Launches(
+    if part is not None:
+        return part.Launches(
             driver.entries(), context, at_first, tuple([None if k in numbers else p for k, p in enumerate(pointers)]),
             b"".join([_PAIR.pack(*pair) for pair in pairs]), ways, learn, kind.stream, None if itself else place,
             partial(workspace, device=device), driver.fail,

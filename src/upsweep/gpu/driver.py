@@ -211,7 +211,11 @@ def entries() -> tuple[int, int, int]:
     """The addresses of the driver's functions for the C part: a launch, the current context, and making one current."""
     own = os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0"
     flags = cu.CUdriverProcAddress_flags
-    flag = flags.CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM if own else flags.CU_GET_PROC_ADDRESS_LEGACY_STREAM
+    flag = (
+        flags.CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+        if own
+        else flags.CU_GET_PROC_ADDRESS_LEGACY_STREAM
+    )
     names = b"cuLaunchKernel", b"cuCtxGetCurrent", b"cuCtxSetCurrent"
     launch, current, make_current = [int(check(cu.cuGetProcAddress(name, 12000, flag))[0]) for name in names]
     return launch, current, make_current
