@@ -89,7 +89,7 @@ static PyObject *run_as(const Known *known, const Call *call) {
 static PyObject *find(PyObject *module, PyObject *const *given, Py_ssize_t count) {
     Call call;
     PyObject *y = NULL;
-    if (count != ARGUMENTS || !read_call(&call, given)) Py_RETURN_NONE;
+    if (count != ARGUMENTS || !read_call(&call, given, 0)) Py_RETURN_NONE;
     for (int probe = 0; !y && !PyErr_Occurred() && probe < PROBES; probe++) {
         Known *known = slots[call.hash % SLOTS + probe];
         if (!known || known->hash != call.hash) continue;
@@ -165,7 +165,7 @@ static PyObject *remember(PyObject *module, PyObject *const *given, Py_ssize_t c
     if (count != 2 + ARGUMENTS || !PyTuple_CheckExact(given[0])) Py_RETURN_NONE;
     if (!PyArg_ParseTuple(given[0], "OO!OOi", &known, &PyTuple_Type, &holders, &makers, &givers, &like)) return NULL;
     y = given[1];
-    if ((Py_TYPE(known) == run_by[0] || Py_TYPE(known) == run_by[1]) && read_call(&call, given + 2)) {
+    if ((Py_TYPE(known) == run_by[0] || Py_TYPE(known) == run_by[1]) && read_call(&call, given + 2, 1)) {
         /* Half a likeness is never finished. */
         int first = call.count && !known->types[0] && PyTuple_Size(holders) == call.count;
         if (first) learn(known, &call, holders, makers, givers, like, y);
@@ -177,6 +177,7 @@ static PyObject *remember(PyObject *module, PyObject *const *given, Py_ssize_t c
 
 static PyObject *forget(PyObject *module, PyObject *nothing) {
     for (int at = 0; at < SLOTS + PROBES; at++) Py_CLEAR(slots[at]);
+    memset(learnt_so, 0, sizeof learnt_so);
     Py_RETURN_NONE;
 }
 

@@ -60,12 +60,13 @@ typedef struct {
 
 /* `engine.LIKENESS`: how arrays that are not NumPy's are told apart, by their types; and the places in an `engine.Likeness`. */
 extern PyObject *likenesses;
-enum { OF, WRITABLE = 2, WROTE, TOGETHER };
+enum { OF, WRITABLE = 2, WROTE, TOGETHER, LEARNT = 4096 };
+extern char learnt_so[LEARNT];
 
 /* What is known of the arrays of a type that is not NumPy's; NULL of numbers. */
 PyObject *likeness_of(PyObject *x);
-/* Read the arguments of a call; 0 where it cannot be remembered. The likeness is to be given back. */
-int read_call(Call *call, PyObject *const *given);
+/* Read the arguments of a call; 0 where it cannot be remembered, or is none that was learnt. The likeness is to be given back. */
+int read_call(Call *call, PyObject *const *given, int learning);
 /* Whether a call is like the one that is known; the same likeness stands for arrays that are alike. */
 int alike(const Known *known, const Call *call);
 

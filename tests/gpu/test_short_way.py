@@ -302,6 +302,21 @@ def test_arrays_of_another_likeness_are_not_found(other, launched, found):
 
 
 @in_c
+def test_no_likeness_is_asked_for_in_c_before_a_call_was_learnt(launched, found, monkeypatch):
+    x, y, asked = DeviceArray(65536), DeviceArray(1 << 20), []
+    counting = KIND.likeness._replace(of=lambda x: asked.append(x) or likeness(x))
+    monkeypatch.setitem(engine.LIKENESS, DeviceArray, counting)
+    counts = []
+    for _ in range(4):
+        up.scan(x, out=y)
+        counts.append(len(asked))
+        asked.clear()
+    # In Python, in Python and as it is learnt, in C.
+    assert counts == [2, 4, 2, 2]
+    assert len(found) == 2
+
+
+@in_c
 def test_a_workspace_is_asked_for_at_each_launch(launched, functions, monkeypatch):
     """Another stream, or a recording of one, has another."""
     calls, _ = launched

@@ -217,7 +217,9 @@ def entries() -> tuple[int, int, int]:
         else flags.CU_GET_PROC_ADDRESS_LEGACY_STREAM
     )
     names = b"cuLaunchKernel", b"cuCtxGetCurrent", b"cuCtxSetCurrent"
-    launch, current, make_current = [int(check(cu.cuGetProcAddress(name, 12000, int(flag)))[0]) for name in names]
+    launch, current, make_current = [
+        int(check(cu.cuGetProcAddress(name, 12000, int(flag)))[0]) for name in names
+    ]
     return launch, current, make_current
 
 
