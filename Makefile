@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-C_PART := src/upsweep/_short_way.c packaging/c_part.py
+C_PART := $(wildcard src/upsweep/_short_way*.[ch]) packaging/c_part.py
 
 .PHONY: demo test fuzz check registers docs bench lab-offline release
 

@@ -156,7 +156,7 @@ class _Prepared:
             if y is not None:
                 taught = getattr(known, "taught", None)
                 if taught is not None and part is not None:
-                    part.remember(*taught, y, x, None, out, *self._others, cores.setting)
+                    part.remember(taught, y, x, None, out, *self._others, cores.setting)
                 return y
         return self._checked(x, out)
 

@@ -33,7 +33,7 @@ from upsweep.gpu.shapes.columns import RAGGED
 from upsweep.gpu.sharing import node_words
 from upsweep.gpu.text import arity
 from upsweep.gpu.view import View
-from upsweep.gpu.workspaces import workspace
+from upsweep.gpu.workspaces import NOWHERE, workspace
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
@@ -130,7 +130,7 @@ def launch_of(
 def start(launch: Launch, pointers: Sequence[int], values: bytes, stream: int, device: int) -> None:
     """Launch on arrays that begin at `pointers`, on the current device."""
     work = workspace(launch.arrivals, launch.nodes, stream, device) if launch.meets else None
-    place = (work.control, work.arrivals, work.nodes, work.node_words) if work else (0, 0, 0, 0)
+    place = work.place if work else NOWHERE
     parameter = launch.packer.pack(*place, *pointers) + values + launch.frozen
     driver.launch(launch.kernel, launch.grid, launch.block, launch.shared, stream, parameter)
 
