@@ -3,12 +3,15 @@
 #include "_short_way.h"
 
 /* The driver's functions: 0 is success. Handles are pointers. */
+typedef int Start(
+    void *kernel, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned, unsigned shared, void *stream,
+    void **parameters, void **extra);
+typedef int Current(void **context);
+typedef int MakeCurrent(void *context);
 typedef struct {
-    int (*launch)(
-        void *kernel, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned, unsigned shared, void *stream,
-        void **parameters, void **extra);
-    int (*current)(void **context);
-    int (*make_current)(void *context);
+    Start *launch;
+    Current *current;
+    MakeCurrent *make_current;
 } Driver;
 
 /* What Python gave: the functions that give the addresses of arrays, None for numbers; pairs of arrays that may overlap; launches by
@@ -189,9 +192,9 @@ static PyObject *made(PyTypeObject *type, PyObject *given, PyObject *names) {
     Launches *made = (Launches *)PyType_GenericAlloc(type, 0);
     if (!made) return NULL;
     made->known.run = run;
-    made->driver.launch = (int (*)())(uintptr_t)functions[0];
-    made->driver.current = (int (*)(void **))(uintptr_t)functions[1];
-    made->driver.make_current = (int (*)(void *))(uintptr_t)functions[2];
+    made->driver.launch = (Start *)(uintptr_t)functions[0];
+    made->driver.current = (Current *)(uintptr_t)functions[1];
+    made->driver.make_current = (MakeCurrent *)(uintptr_t)functions[2];
     made->context = (void *)(uintptr_t)context;
     made->first = first;
     made->count = PyTuple_Size(held[POINTERS]);
