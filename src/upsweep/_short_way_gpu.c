@@ -33,7 +33,7 @@ typedef struct { int64_t array, written, low, high, alike; } Pair;
 typedef struct { int64_t kernel, grid, block, shared, meets, arrivals, nodes, slots, numbers; } Head;
 typedef struct { int64_t array, offset; } Slot;
 typedef struct { int64_t array, place, size; } Number;
-enum { WORKSPACE = 4 };   /* The words of a workspace, which are the first parameters. */
+enum { WORKSPACE = 4, VALUE = 16 };   /* The words of a workspace, which are the first parameters; the bytes of a number. */
 
 static int fails(const Launches *self, int status) {
     PyObject *none = PyObject_CallFunction(self->held[FAIL], "i", status);
@@ -83,12 +83,13 @@ static PyObject *way_of(const Launches *self, const uint64_t *at, PyObject *firs
     return way;
 }
 
-/* The bytes of numbers stand among the parameters. 0 where one is of another dtype. */
+/* The bytes of numbers stand among the parameters, over and over in 16 bytes. 0 where one is of another dtype. */
 static int put_numbers(const Number *number, int64_t count, PyObject *operands, char *parameters) {
     for (; count--; number++) {
         PyObject *x = PyTuple_GetItem(operands, number->array);
         if (!PyArray_CheckExact(x) || PyArray_NBYTES((PyArrayObject *)x) != number->size) return 0;
-        memcpy(parameters + number->place, PyArray_DATA((PyArrayObject *)x), number->size);
+        for (int64_t at = 0; at < VALUE; at += number->size)
+            memcpy(parameters + number->place + at, PyArray_DATA((PyArrayObject *)x), number->size);
     }
     return 1;
 }
