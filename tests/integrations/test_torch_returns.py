@@ -37,7 +37,11 @@ def looped(gamma, r, last, done):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", GAMMAS)
 def test_gradients_are_those_of_a_loop(shape, dtype, order):
-    gamma, r, done = drawn(*GAMMAS[shape], dtype=dtype).sigmoid(), drawn(*SHAPE, seed=1, dtype=dtype), marked()
+    gamma, r, done = (
+        drawn(*GAMMAS[shape], dtype=dtype).sigmoid(),
+        drawn(*SHAPE, seed=1, dtype=dtype),
+        marked(),
+    )
     last, g = drawn(3, 2, seed=2, dtype=dtype), drawn(*SHAPE, seed=4, dtype=dtype)
     # Nothing of this value reaches a sum or a gradient.
     last[0, 0] = float("nan")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 import upsweep as up
@@ -32,7 +34,7 @@ def test_sums_and_gradients(told, dtype, reverse):
     wide = torch.float32 if dtype == torch.bfloat16 else dtype
     start = drawn(2, 3, dtype=wide, seed=1).requires_grad_()
     y = ut.reduce(x, axis=1, initial=start, segments=SEGMENTS[told], reverse=reverse)
-    parts = [x[:, a:b].to(wide).sum(1) + start for a, b in zip(OFFSETS, OFFSETS[1:])]
+    parts = [x[:, a:b].to(wide).sum(1) + start for a, b in pairwise(OFFSETS)]
     torch.testing.assert_close(y, torch.stack(parts, 1).to(dtype))
     g = drawn(2, 5, 3, dtype=dtype, seed=2)
     dx, into = torch.autograd.grad(y, (x, start), g)

@@ -75,7 +75,14 @@ def _shorter(
 
 
 def _forwards(
-    a: Tensor, b: Tensor, initial: Any, more: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str
+    a: Tensor,
+    b: Tensor,
+    initial: Any,
+    more: Tensor,
+    heads: Tensor | None,
+    dim: int,
+    reverse: bool,
+    order: str,
 ) -> Call:
     """The scan where there is `more`, with that room where a has a gradient."""
     out = _room(a, b, heads, dim, reverse, order) if a.requires_grad else None

@@ -167,8 +167,8 @@ def reduce(
 
 
 def _is_spread(x: Tensor, dim: int) -> bool:
-    """Whether the gradient of sums goes to items by the numbers of their segments. Of one row, numbers as wide as two float32 would
-    be moved for each item, more than a scan moves.
+    """Whether the gradient of sums goes to items by the numbers of their segments. In one row there are as many numbers as items,
+    and twice as wide.
     """
     return (x.is_floating_point() or x.is_complex()) and x.numel() > x.shape[dim] > 0
 

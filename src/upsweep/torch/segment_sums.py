@@ -21,7 +21,13 @@ def _sums(
 ) -> Tensor:
     """The sums from `offsets[s]` to `offsets[s + 1]`, where `heads` are true at the first item of each segment that has items."""
     x, n, start = readable(x), x.shape[dim], None if initial is None else readable(initial)
-    how = {"axis": dim, "reverse": reverse, "initial": start, "segments": segments_of(heads, x, dim), "order": order}
+    how = {
+        "axis": dim,
+        "reverse": reverse,
+        "initial": start,
+        "segments": segments_of(heads, x, dim),
+        "order": order,
+    }
     last = offsets[:-1] if reverse else offsets[1:] - 1
     sums = up.scan(x, "add", **how).index_select(dim, last.clamp(0, n - 1))
     empty = (offsets[1:] == offsets[:-1]).reshape([-1 if d == dim else 1 for d in range(x.ndim)])
@@ -34,7 +40,9 @@ def _(x: Tensor, initial: Any, heads: Tensor, offsets: Tensor, dim: int, *_: Any
 
 
 @_sums.register_vmap
-def _(info: Any, in_dims: Any, x: Any, initial: Any, heads: Tensor, offsets: Tensor, dim: int, *rest: Any) -> Any:
+def _(
+    info: Any, in_dims: Any, x: Any, initial: Any, heads: Tensor, offsets: Tensor, dim: int, *rest: Any
+) -> Any:
     x, initial = (batched(v, d, info.batch_size) for v, d in ((x, in_dims[0]), (initial, in_dims[1])))
     return _sums(x, initial, heads.unsqueeze(0), offsets, dim + 1, *rest), 0  # type: ignore[call-arg]
 
@@ -63,9 +71,7 @@ segment_sums = differentiable(_sums, _context, _backward, _jvp)
 
 
 @torch.library.custom_op("upsweep::segment_spread", mutates_args=())
-def _spread(
-    g: Tensor, heads: Tensor, offsets: Tensor, n: int, dim: int, reverse: bool, order: str
-) -> Tensor:
+def _spread(g: Tensor, heads: Tensor, offsets: Tensor, n: int, dim: int, reverse: bool, order: str) -> Tensor:
     """Each segment's item for each of its n items."""
     owners = torch.arange(offsets.shape[0] - 1, device=g.device)
     return readable(g).index_select(dim, owners.repeat_interleave(offsets.diff(), output_size=n))
