@@ -171,6 +171,10 @@ FUSED = {
     ),
     "variance": Fused("add", "f4", LONG, 0, SQUARE, lambda p, x, i: p / np.float32(i + 1) - x * x),
     "rewards": Fused("affine", "f4 ? f4:", LONG, 0, lambda r, d, g: (g * np.float32(not d), r), LAST, {"reverse": True}),
+    "returns from a value": Fused(
+        "affine", "bfloat16 f4: f4- i4:", (8, 4096, 1536), 1, lambda r, a, more, last, i: (a, r + more if i == last else r), LAST,
+        {"reverse": True, "segmented": True}, "bfloat16",
+    ),
     "advantages": Fused(
         "affine", "f4 f4 f4: f4: f4- ?- i4:", (4096, 16384), 0, advantages._worth, advantages._advantage,
         {"reverse": True, "exclusive": True, "segmented": True},
