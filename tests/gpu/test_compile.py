@@ -196,9 +196,8 @@ def _made(plan: Plan, choice: Choice, arch: int) -> bytes:
 
 
 def on_some_chips(names: Iterable[str], more: Sequence[int] = ()) -> list[Any]:
-    """Each of these kernels on each chip. Every run compiles each kernel for one chip: half of them for sm_90, a quarter for sm_80,
-    a quarter for sm_100. A kernel spills because of its text, which is the same for all chips. The slow tests compile all
-    kernels for all chips.
+    """Each of these kernels on each chip. Every run compiles each of them for one chip: half for sm_90, a quarter for sm_80, and
+    a quarter for sm_100. A kernel spills because of its text, which is the same for all chips. The slow tests compile all.
     """
     return [
         pytest.param(name, arch, marks=() if arch == (80, 90, 100, 90)[k % 4] else pytest.mark.slow)

@@ -121,7 +121,11 @@ FIRST = [name for name in SPECS if name not in TWINS]
     ("name", "arch"),
     [
         *on_some_chips(FIRST),
-        *[pytest.param(name, arch, marks=pytest.mark.slow) for name in sorted(TWINS) for arch in (80, 90, 100)],
+        *[
+            pytest.param(name, arch, marks=pytest.mark.slow)
+            for name in sorted(TWINS)
+            for arch in (80, 90, 100)
+        ],
     ],
 )
 def test_moves_compile_and_keep_their_registers(name, arch):
