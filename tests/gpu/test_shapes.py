@@ -17,7 +17,7 @@ from gpu_plans import Fused, apart, chosen, fused
 from upsweep.adjoint import RULES
 from upsweep.engine import EngineError
 from upsweep.function import Function
-from upsweep.gpu import driver, launch, shapes, sweeps
+from upsweep.gpu import compile, driver, launch, shapes, sweeps
 from upsweep.gpu.layout import arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import places_of_lines, room_of
@@ -549,6 +549,7 @@ def test_segments_that_nobody_wrote_down_are_bits_where_kernels_read_them(
     answers = {"architecture": 90, "attribute": 132, "blocks_per_multiprocessor": 3, "load": None}
     for name, answer in answers.items():
         monkeypatch.setattr(driver, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(compile, "cubin", lambda *_: b"")
     f4, x = np.dtype("f4"), View(0, shape, c_strides(shape, 4), np.dtype("f4"), 0, None, None)
     plan = Plan(ops.ADD, (f4,), (f4,), (f4,), shape, axis, segmented=True, **flags)
     marks = Marks(x, shape[axis], lambda *_: None, given=False)

@@ -1,6 +1,7 @@
 """The costs of kernels are those of the textbooks, in closed form.
 
-Every size up to 256, every power of two up to 4096, and sizes between them; `UPSWEEP_EVERY_SIZE=1` runs all of them.
+Every size up to 64, powers of two up to 4096 with their neighbours, and sizes between them; `UPSWEEP_EVERY_SIZE=1` runs all of
+them.
 """
 
 import os
@@ -17,7 +18,9 @@ from upsweep.textbook.formulas import bk_work, fibonacci, ks_work, sections_work
 
 EVERY = bool(os.environ.get("UPSWEEP_EVERY_SIZE"))
 SIZES = (
-    range(1, 4097) if EVERY else [*range(1, 257), 512, 513, *range(600, 4096, 211), 1024, 2048, 4095, 4096]
+    range(1, 4097)
+    if EVERY
+    else [*range(1, 66), 100, 127, 128, 129, 200, 255, 256, 257, 512, 513, 600, 1024, 2048, 3343, 4095, 4096]
 )
 WITH_FORMULAS = [name for name, row in KERNELS.items() if row.work or row.steps or row.barriers]
 BY_ONE_THREAD = ("sequential", "sequential-exclusive")
