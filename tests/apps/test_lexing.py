@@ -168,6 +168,8 @@ def test_rules_that_need_too_much_are_refused():
         apps.Lexer([("a", "a"), ("far", "ab*c")])
     with pytest.raises(ValueError, match="empty"):
         apps.Lexer([("a", "a*")])
+    with pytest.raises(TypeError, match="pass a Lexer, as json_lexer"):
+        apps.tokenize(b"1", "python")
     with pytest.raises(up.DTypeError):
         apps.tokenize([1, 2], SMALL)
     with pytest.raises(up.ShapeError):

@@ -318,7 +318,7 @@ def test_numbers_of_pythons_are_computed_in_float32(fn, no_device_needed, monkey
 
 
 def test_a_python_operator_may_call_functions(no_device_needed):
-    f32, scope = np.dtype(np.float32), {}
+    f32, truth, scope = np.dtype(np.float32), np.dtype(bool), {}
     exec("def twice(b): return b * 2\ndef op(a, b, *, f=2): return a + twice(b) * f", scope)
     for op, dtypes in (
         (Operator(lambda a, b: _twice(a) + b), (f32,)),
@@ -328,6 +328,8 @@ def test_a_python_operator_may_call_functions(no_device_needed):
         (Operator(lambda a, b: a / b), (np.dtype(np.complex64),)),
         (segmented(ops.LOGADDEXP.special["f4"], 1, seeded=True), (np.dtype(np.uint16), f32, f32)),
         (segmented(ops.AFFINE, 2, seeded=True), (np.dtype(np.uint16), f32, f32, f32, f32)),
+        # An operator that only hands truths on.
+        (segmented(ops.LAST, 1, seeded=True), (np.dtype(np.uint16), truth, truth)),
     ):
         assert len(functions.python_ltoir(_linked(op, dtypes), 90)) > 1000
 

@@ -95,6 +95,21 @@ def test_verdicts(name):
         assert [verdict.formula for verdict in verdicts] == [form.text for form in forms]
 
 
+@pytest.mark.parametrize("name", WITH_FORMULAS)
+def test_formulas_speak_of_no_launch_that_they_do_not_count(name):
+    """More threads than items, items in several sections, and warps of another size have other costs."""
+    for n in (1, 7, 8, 16, 19):
+        for block in (1, 3, 8, 32):
+            for warp in (4, 32):
+                try:
+                    verdicts = lab.formulas(lab.trace(name, n=n, block=block, warp=warp))
+                except ValueError:  # such a block breaks the kernel's contract
+                    continue
+                assert all(verdict.ok for verdict in verdicts), (n, block, warp, verdicts)
+    both = lab.formulas(lab.trace("three-phase", n=64, block=16))
+    assert [verdict.wanted for verdict in both] == [142, 10]
+
+
 def test_round_numbers():
     """The examples of the sources."""
     assert ks_work(16) == 49
