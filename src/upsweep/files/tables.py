@@ -127,7 +127,7 @@ def arrow_type(dtype: np.dtype, zone: str | None) -> Any:
     try:
         made = pa.from_numpy_dtype(dtype)
     except pa.ArrowNotImplementedError:
-        raise FileError(f"a table has no columns of {dtype}") from None
+        raise FileError(f"a table has no columns of {dtype.name}") from None
     return pa.timestamp(made.unit, zone) if zone and pa.types.is_timestamp(made) else made
 
 
