@@ -117,9 +117,8 @@ def ways_of(monkeypatch):
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_rows_that_lie_in_any_way_share_the_groups(axis, order, turned, monkeypatch):
-    """In order, neighbours in memory are scanned side by side, in strips. Threads share sets of rows, or strips; where there are
-    more threads than rows, each row."""
-    made = ways_of(monkeypatch)
+    """In order, neighbours in memory are scanned side by side, in strips. Threads share sets of rows, or strips."""
+    monkeypatch.setattr(groups, "PARALLEL_ITEMS", 1)
     shape = [2, 4, 37]
     shape[axis] = 60
     x = RNG.standard_normal(shape)
@@ -127,10 +126,20 @@ def test_rows_that_lie_in_any_way_share_the_groups(axis, order, turned, monkeypa
     start = RNG.standard_normal([n for d, n in enumerate(shape) if d != axis])
     keywords = {"axis": axis, "reverse": True, "exclusive": True, "initial": start, "order": order}
     want = alone([x], "add", SIZES[:60], **keywords)[0]
-    for threads in (1, 3, 500):
+    for threads in (1, 3):
         got = up.scan(x, segments=up.segments.groups(SIZES[:60]), threads=threads, **keywords)
         np.testing.assert_array_equal(got, want)
-    assert {run.threads for run in made} == {1, 500}
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_more_threads_than_rows_share_each_row(axis, order, monkeypatch):
+    made = ways_of(monkeypatch)
+    x = RNG.standard_normal((2, 60) if axis else (60, 2))
+    keywords = {"axis": axis, "reverse": True, "exclusive": True, "order": order}
+    got = up.scan(x, segments=up.segments.groups(SIZES[:60]), threads=9, **keywords)
+    np.testing.assert_array_equal(got, alone([x], "add", SIZES[:60], **keywords)[0])
+    assert [run.threads for run in made] == [9]
 
 
 @pytest.mark.parametrize("gaps", [False, True])
