@@ -342,8 +342,8 @@ EIGHT = {
     4: ((8, 8, 1, 3), (16, 4, 1, 3)),
 }
 """Items, warps, blocks and stages of stretches of single items of eight bytes, or of two of four bytes, by the columns of a lane,
-the best first that fits. Of a copy (H200), in two stages -> so: f8 of 24 columns .785 -> .777, 31 .787 -> .806, 53 .707 -> .813, 80
-.737 -> .747, 101 .677 -> .776, 127 .704 -> .788; recurrences of f4 of 24 .770 -> .719, 53 .668 -> .738, 127 .603 -> .687."""
+the best first that fits. Of a copy (H200), in two stages -> so: f8 of 24 columns .785 -> .777, 31 .787 -> .806, 53 .707 -> .813,
+80 .737 -> .747, 101 .677 -> .776, 127 .704 -> .788; recurrences of f4 of 24 .770 -> .719, 53 .668 -> .738, 127 .603 -> .687."""
 
 
 LISTED, LISTED_MOST = {4: (16, 1, 3), 8: (8, 2, 3), 16: (16, 1, 3), 32: (16, 1, 3)}, 256
