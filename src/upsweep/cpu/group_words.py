@@ -10,8 +10,9 @@ BLOCK = 8
 STRETCH = 1 << 17
 """Items that are brought together by groups at once, where groups are few: they stay in a near cache with their results."""
 FEW = 1 << 12
-"""So many groups are brought together at once; the items of more are first divided into buckets. The phases in docs/dev/cpu-notes.md
-add up, for 1000, 10^5 and 10^6 groups, to 10, 15 and 35 ns an item of moves at once, and to 11, 12 and 14 by buckets."""
+"""So many groups are brought together at once; the items of more are first divided into buckets. The phases in
+docs/dev/cpu-notes.md add up, for 1000, 10^5 and 10^6 groups, to 10, 15 and 35 ns an item of moves at once, and to 11, 12 and 14
+by buckets."""
 BUCKETS, BUCKET_BYTES = 128, 1 << 19
 """Buckets at most, and the bytes of one that stays in a near cache while its items are sorted by groups. ns an item to go to 32,
 64, 128, 256, 512 buckets 1.9 2.7 3.5 4.4 5.5, and back 1.8 2 3.2 3.3 3.3."""
