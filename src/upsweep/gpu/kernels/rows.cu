@@ -207,6 +207,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   Element sums = up_sweep<LANES>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), within);
   if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);
   else if (!EXCLUSIVE) fold(after, sums, start);
+  if (REDUCE && SHARED_ROWS && (p.n <= j || p.n > j + PART)) return;  // another warp has the last item
   down_sweep<LANES>(before, within, sums, start);
   Item next = from_next(before.value);
   if (within == LANES - 1) next = after.value;
