@@ -21,7 +21,15 @@ from upsweep.gpu.demands import are_behind, costly, held, moved_together, packin
 from upsweep.gpu.layout import Lane, Layout, mode
 from upsweep.gpu.shapes import ROWS, Chip, Shape
 from upsweep.gpu.shapes.reductions import for_sums
-from upsweep.gpu.shapes.rows import fits_rows, fits_whole_rows, for_rows, for_small, for_whole_rows
+from upsweep.gpu.shapes.rows import (
+    BLOCKS_OF_ROW,
+    fits_rows,
+    fits_whole_rows,
+    for_grouped,
+    for_rows,
+    for_small,
+    for_whole_rows,
+)
 from upsweep.gpu.shapes.tiles import GATHERED, for_tiles
 from upsweep.gpu.sharing import Room, node_words, places_of, results_apart, room_of, rounded_up, staged
 from upsweep.gpu.text import declared
@@ -35,8 +43,8 @@ class Rows(Choice):
 
     @property
     def radix(self) -> int:
-        # The look-back has one level.
-        return 33
+        # The look-back has one level, also that of reductions over groups of clusters.
+        return 1 + BLOCKS_OF_ROW
 
     @property
     def meets(self) -> bool:
@@ -175,6 +183,11 @@ def _along(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     if fits_whole_rows(whole, rows, item, packed, size):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
         return Rows(for_whole_rows(whole, item, packed, even), layout, chip=chip)
+    if plan.reduce and not (plan.segmented or costly(plan)):
+        turned = any(x.size >= 4 and mode(x, 16) == "SHIFTED" for x in layout.moving())
+        grouped = for_grouped(n, rows, item, size, turned)
+        if grouped is not None:
+            return Rows(grouped, layout, chip=chip)
     parts, in_tile, halved = (
         len(plan.accumulators),
         staged(plan, layout),

@@ -115,3 +115,30 @@ def for_small(n: int, rows: int, words: int, size: int, chip: Chip) -> Shape | N
         if clusters <= (most if cluster == blocks else 32) and rows * clusters * cluster <= AT_ONCE:
             return Shape(items, warps, 4, together=True, small=True, cluster=cluster)
     return None
+
+
+GROUPED_BYTES = 1 << 27
+"""Bytes up to which the blocks of a row that is reduced hand their sums to its last block, and wait for none."""
+
+GROUPED_LEAST = 2
+"""Bytes of the smallest items of such rows: a block holds too few bytes of smaller ones."""
+
+GROUPED_WARPS, WIDE_GROUPED_WARPS, TURNED_GROUPED_WARPS = 48, 32, 24
+"""Warps of such blocks that share a multiprocessor: of items of a word, of wider ones, and where words are turned in registers.
+None spills but c16, 32 bytes a thread."""
+
+BLOCKS_OF_ROW = 1024
+"""The most blocks of such a row: 32 groups of 32."""
+
+
+def for_grouped(n: int, rows: int, words: int, size: int, turned: bool) -> Shape | None:
+    """The shape of rows that are reduced by several blocks each, of which the last waits for the others; or None.
+    `turned`: whether words are turned in registers."""
+    if size < GROUPED_LEAST or n * rows * size > GROUPED_BYTES:
+        return None
+    resident = TURNED_GROUPED_WARPS if turned else GROUPED_WARPS if words == 1 else WIDE_GROUPED_WARPS
+    for warps in (WARPS, 2 * WARPS):
+        tile = items_for(words) * 32 * warps
+        if tile < n <= BLOCKS_OF_ROW * tile:
+            return Shape(items_for(words), warps, max(2, resident // warps), together=True)
+    return None
