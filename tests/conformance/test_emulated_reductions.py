@@ -16,6 +16,12 @@ GROUPED = [
     Call("hash-u64", ((3, 3073), 1), reduce=True, initial="rows", inside="padded"),
     Call("add-float32", ((2, 33 * 2048 - 1), 1), reduce=True, inside="offset"),
 ]
+# A block for each row.
+WHOLE = [
+    Call("hash-u64", ((65, 1100), 1), reduce=True, initial="rows", reverse=True),
+    Call("hash-u64", ((64, 1024), 1), reduce=True, inside="padded"),
+    Call("add-float16", ((66, 1601), 1), reduce=True),
+]
 
 
 @pytest.fixture
@@ -31,7 +37,7 @@ def by_blocks(emulated, monkeypatch):
 
 
 def test_reductions_by_several_blocks_have_the_oracles_bits(by_blocks):
-    for call in GROUPED:
+    for call in (*GROUPED, *WHOLE):
         by_blocks.gpu.loaded.clear()
         by_blocks.gpu.rng = np.random.default_rng(1)
         assert wrong(call, by_blocks, draws=2) is None, call
@@ -44,6 +50,8 @@ FAULTS = [
     ("narrow<32>(sums, t / 32, lane, start, before, after);", "", GROUPED[0]),
     ("lane < place && (", "lane + 1 < place && (", GROUPED[3]),
     ("p.n > j + PART", "p.n >= j + PART", GROUPED[1]),
+    ("p.n <= j ||", "p.n <= j + 1 ||", GROUPED[2]),
+    ("    up_sweep(x, swept);\n  }", "  }", WHOLE[0]),
 ]
 
 

@@ -29,6 +29,7 @@ from upsweep.gpu.shapes.rows import (
     for_rows,
     for_small,
     for_whole_rows,
+    reducing,
 )
 from upsweep.gpu.shapes.tiles import GATHERED, for_tiles
 from upsweep.gpu.sharing import Room, node_words, places_of, results_apart, room_of, rounded_up, staged
@@ -180,14 +181,15 @@ def _along(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     small = for_small(n, rows, item, size, chip)
     if small is not None:
         return Rows(small, layout, chip=chip)
-    if fits_whole_rows(whole, rows, item, packed, size):
+    turned = any(x.size >= 4 and mode(x, 16) == "SHIFTED" for x in layout.moving())
+    reduced = plan.reduce and not (plan.segmented or costly(plan))
+    resident = reducing(item, turned) if reduced else 0
+    if fits_whole_rows(whole, rows, item, packed, size, reduced):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
-        return Rows(for_whole_rows(whole, item, packed, even), layout, chip=chip)
-    if plan.reduce and not (plan.segmented or costly(plan)):
-        turned = any(x.size >= 4 and mode(x, 16) == "SHIFTED" for x in layout.moving())
-        grouped = for_grouped(n, rows, item, size, turned)
-        if grouped is not None:
-            return Rows(grouped, layout, chip=chip)
+        return Rows(for_whole_rows(whole, item, packed, even, resident), layout, chip=chip)
+    grouped = for_grouped(n, rows, item, size, resident) if reduced else None
+    if grouped is not None:
+        return Rows(grouped, layout, chip=chip)
     parts, in_tile, halved = (
         len(plan.accumulators),
         staged(plan, layout),

@@ -8,6 +8,8 @@
 typedef Region<LANES, ITEMS> RowRegion;
 static_assert(SHARED_BYTES == WARPS * RowRegion::WARP_BYTES && NODE_WORDS == NODE, "choice.py counts otherwise");
 constexpr bool SHARED_ROWS = ROW_WARPS > 1, MANY_BLOCKS = CLUSTER > 1 || GROUPED;
+// Where one warp of many finishes, none keeps its items in registers while they meet, but reads them again.
+constexpr bool READ_AGAIN = REDUCE && SHARED_ROWS && ITEMS * NODE > 8;
 constexpr int places(int parts) { return 1 << log2_of(2 * parts - 1); }
 
 // Barriers of a cluster, in two halves: the work between the halves need not wait.
@@ -226,7 +228,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);
   else if (!EXCLUSIVE) fold(after, sums, start);
   if (REDUCE && SHARED_ROWS && (p.n <= j || p.n > j + PART)) return;  // another warp has the last item
-  if constexpr (REDUCE && GROUPED) {  // as few warps finish, none keeps its items while blocks meet
+  if constexpr (READ_AGAIN) {
     region.read_items(p, row, j, x);
     swept = heads;
     up_sweep(x, swept);
