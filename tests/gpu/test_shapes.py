@@ -91,7 +91,7 @@ def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, car
     [
         ("f4", (1 << 23,), "rows", 1024), ("f4", ((1 << 23) + 1,), "rows", 513), ("c8", (61, 45399), "rows", 61 * 12),
         ("f2", (516, 31364), "rows", 516 * 4), ("f2", (1 << 27,), "tiles", 0), ("f8", (1 << 26,), "tiles", 0),
-        ("i1", (1 << 24,), "tiles", 0),
+        ("i1", (1 << 24,), "rows", 1024),
     ],
 )  # fmt: skip
 def test_rows_are_reduced_by_several_blocks_each(dtype, shape, kernel, grid):

@@ -122,9 +122,6 @@ def for_small(n: int, rows: int, words: int, size: int, chip: Chip) -> Shape | N
 GROUPED_BYTES = 1 << 27
 """Bytes up to which the blocks of a row that is reduced hand their sums to its last block, and wait for none."""
 
-GROUPED_LEAST = 2
-"""Bytes of the smallest items of such rows: a block holds too few bytes of smaller ones."""
-
 REDUCING, REDUCING_WIDE, REDUCING_TURNED = 48, 32, 24
 """Warps that share a multiprocessor where blocks reduce rows: of items of a word, of wider ones, and where words are turned in
 registers. Few spill, the most c16, 32 bytes a thread."""
@@ -140,7 +137,7 @@ def reducing(words: int, turned: bool) -> int:
 
 def for_grouped(n: int, rows: int, words: int, size: int, resident: int) -> Shape | None:
     """The shape of rows that are reduced by several blocks each, of which the last waits for the others; or None."""
-    if size < GROUPED_LEAST or n * rows * size > GROUPED_BYTES:
+    if n * rows * size > GROUPED_BYTES:
         return None
     for warps in (WARPS, 2 * WARPS):
         tile = items_for(words) * 32 * warps
