@@ -1,7 +1,7 @@
 """Kernels that sweep up and down the tree, and which of them a scan takes:
 
 * rows: neighbours along the axis touch in memory (or nothing better fits), and a warp holds a row, or a block, where there
-  are rows enough
+  are rows enough; or several blocks reduce a row, and its last one finishes it
 * sums: reductions of rows that are blocks of the tree, which need no scan
 * tiles: neighbours along the axis, longer rows
 * columns: neighbours of another axis touch (columns.py)
