@@ -44,6 +44,12 @@ def test_reductions_by_several_blocks_have_the_oracles_bits(by_blocks):
         assert set(by_blocks.gpu.loaded) == {"upsweep_rows"}
 
 
+def test_clusters_that_are_not_the_last_of_a_row_wait_for_none(emulated):
+    call = Call("hash2-u64", ((16_400,), 0), reduce=True, reverse=True, initial="scalar")
+    assert wrong(call, emulated) is None
+    assert max(emulated.gpu.clusters) > 1
+
+
 FAULTS = [
     ("t + 1 == (u32)p.tiles", "t + 2 == (u32)p.tiles", GROUPED[3]),
     ("g < t / 32; g += WARPS", "g + 1 < t / 32; g += WARPS", GROUPED[2]),
