@@ -86,6 +86,8 @@ HOT = {
     "truths": (ops.OR, ["?"], LONG, 0, {}),
     "reduce": (ops.ADD, ["f4"], (65536, 4096), 1, {"reduce": True}),
     "reduce of halves": (ops.MAX, ["f2"], (4096, 16384), 1, {"reduce": True, "reverse": True}),
+    "reduce by blocks": (ops.ADD, ["f4"], (1 << 23,), 0, {"reduce": True}),
+    "reduce of rows of halves": (ops.MAX, ["f2"], (9847, 5467), 1, {"reduce": True}),
     "uneven": (ops.ADD, ["f4"], LONG, 0, {"phase": 4}),
     "an axis in many registers": (ops.ADD, ["f4"], (100, 1 << 20), 0, {}),
     "bytes of columns": (ops.ADD, ["i1"], (1 << 20, 1024), 0, {}),

@@ -87,6 +87,24 @@ def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, car
 
 
 @pytest.mark.parametrize(
+    ("dtype", "shape", "kernel", "grid"),
+    [
+        ("f4", (1 << 23,), "rows", 1024), ("f4", ((1 << 23) + 1,), "rows", 513), ("c8", (61, 45399), "rows", 61 * 12),
+        ("f2", (516, 31364), "rows", 516 * 4), ("f2", (1 << 27,), "tiles", 0), ("f8", (1 << 26,), "tiles", 0),
+        ("i1", (1 << 24,), "rows", 1024),
+    ],
+)  # fmt: skip
+def test_rows_are_reduced_by_several_blocks_each(dtype, shape, kernel, grid):
+    """Up to a number of bytes. Of scans tiles hand sums to each other; costly operators would wait for their last block."""
+    case = (ops.ADD, [dtype], shape, len(shape) - 1, {"reduce": True})
+    _, choice = chosen(case)
+    assert choice.kernel == kernel
+    if grid:
+        assert (choice.grid(lambda: 0), len(choice.levels()[0])) == (grid, 1)
+        assert chosen((*case[:4], {}))[1].kernel == "tiles"
+
+
+@pytest.mark.parametrize(
     ("dtype", "shape", "arch", "stages"),
     [
         ("f4", (1 << 20, 256), 90, 3),
@@ -393,7 +411,7 @@ def test_bytes_that_lie_apart_are_words_where_pieces_of_sixteen_bytes_hold_them(
 def test_sums_of_two_columns_of_floats_are_those_of_complex_numbers(op, dtype, flags, joined):
     plan, choice = chosen((op, [dtype], (1 << 22, 2), 0, flags))
     assert (plan.accumulators[0].kind == "c") == joined
-    assert not joined or choice.kernel == "tiles"
+    assert not joined or choice.kernel == ("rows" if plan.reduce else "tiles")
 
 
 def test_batches_of_few_lines_have_a_kernel_for_their_number():

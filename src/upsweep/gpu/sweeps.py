@@ -1,7 +1,7 @@
 """Kernels that sweep up and down the tree, and which of them a scan takes:
 
 * rows: neighbours along the axis touch in memory (or nothing better fits), and a warp holds a row, or a block, where there
-  are rows enough
+  are rows enough; or several blocks reduce a row, and its last one finishes it
 * sums: reductions of rows that are blocks of the tree, which need no scan
 * tiles: neighbours along the axis, longer rows
 * columns: neighbours of another axis touch (columns.py)
@@ -21,7 +21,16 @@ from upsweep.gpu.demands import are_behind, costly, held, moved_together, packin
 from upsweep.gpu.layout import Lane, Layout, mode
 from upsweep.gpu.shapes import ROWS, Chip, Shape
 from upsweep.gpu.shapes.reductions import for_sums
-from upsweep.gpu.shapes.rows import fits_rows, fits_whole_rows, for_rows, for_small, for_whole_rows
+from upsweep.gpu.shapes.rows import (
+    BLOCKS_OF_ROW,
+    fits_rows,
+    fits_whole_rows,
+    for_grouped,
+    for_rows,
+    for_small,
+    for_whole_rows,
+    reducing,
+)
 from upsweep.gpu.shapes.tiles import GATHERED, for_tiles
 from upsweep.gpu.sharing import Room, node_words, places_of, results_apart, room_of, rounded_up, staged
 from upsweep.gpu.text import declared
@@ -35,8 +44,8 @@ class Rows(Choice):
 
     @property
     def radix(self) -> int:
-        # The look-back has one level.
-        return 33
+        # The look-back has one level, also that of reductions over groups of clusters.
+        return 1 + BLOCKS_OF_ROW
 
     @property
     def meets(self) -> bool:
@@ -172,9 +181,15 @@ def _along(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     small = for_small(n, rows, item, size, chip)
     if small is not None:
         return Rows(small, layout, chip=chip)
-    if fits_whole_rows(whole, rows, item, packed, size):
+    turned = any(x.size >= 4 and mode(x, 16) == "SHIFTED" for x in layout.moving())
+    reduced = plan.reduce and not (plan.segmented or costly(plan))
+    resident = reducing(item, turned) if reduced else 0
+    if fits_whole_rows(whole, rows, item, packed, size, reduced):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
-        return Rows(for_whole_rows(whole, item, packed, even), layout, chip=chip)
+        return Rows(for_whole_rows(whole, item, packed, even, resident), layout, chip=chip)
+    grouped = for_grouped(n, rows, item, size, resident) if reduced else None
+    if grouped is not None:
+        return Rows(grouped, layout, chip=chip)
     parts, in_tile, halved = (
         len(plan.accumulators),
         staged(plan, layout),

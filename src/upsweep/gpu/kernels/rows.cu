@@ -1,5 +1,5 @@
 // Scans of rows that fit in shared memory. Either an aligned group of LANES lanes scans a row by itself, or ROW_WARPS warps of
-// CLUSTER blocks scan it together (where a scan is GROUPED, up to 32 clusters). As many blocks as fit hide the latency, as in a
+// CLUSTER blocks scan it together (where a scan is GROUPED, up to 32 clusters, or up to 1024 where it is reduced). As many blocks as fit hide the latency, as in a
 // copy kernel.
 #include "packed.cuh"
 #include "thread.cuh"
@@ -8,6 +8,9 @@
 typedef Region<LANES, ITEMS> RowRegion;
 static_assert(SHARED_BYTES == WARPS * RowRegion::WARP_BYTES && NODE_WORDS == NODE, "choice.py counts otherwise");
 constexpr bool SHARED_ROWS = ROW_WARPS > 1, MANY_BLOCKS = CLUSTER > 1 || GROUPED;
+// Where one warp of many finishes, none keeps its items in registers while they meet, but reads them again; not where few blocks
+// run, which would only take longer.
+constexpr bool READ_AGAIN = REDUCE && SHARED_ROWS && (GROUPED || !SMALL) && ITEMS * NODE > 8;
 constexpr int places(int parts) { return 1 << log2_of(2 * parts - 1); }
 
 // Barriers of a cluster, in two halves: the work between the halves need not wait.
@@ -89,8 +92,8 @@ __device__ __forceinline__ Joined number(const Params& p) {
 
 // The blocks of a row. The blocks of a cluster hand each other their sums through shared memory, then clusters do so through
 // nodes, which a warp asks for all at once. A cluster waits only for clusters that took their tickets earlier.
-__device__ __forceinline__ void meet_blocks(const Params& p, const Element& sum, int lane, const Joined& own, const Item& start,
-                                            Prefix& before, Prefix& after) {
+__device__ __forceinline__ void meet_blocks(const Params& p, const Element& sum, const Element* groups, int lane, const Joined& own,
+                                            const Item& start, Prefix& before, Prefix& after) {
   u32 rank = blockIdx.x % CLUSTER;
   Element swept = sum;
   if constexpr (CLUSTER > 1) {
@@ -111,16 +114,32 @@ __device__ __forceinline__ void meet_blocks(const Params& p, const Element& sum,
   }
   Element total = from_lane(swept, CLUSTER - 1);
   if constexpr (GROUPED) {
-    u32 t = own.ticket % (u32)p.tiles;
-    u64* nodes = p.nodes + (u64)(own.ticket - t) * NODE;
-    if (rank == 0 && lane == 31) store_node<1>(nodes + t * NODE, total, own.epoch);
-    Element sums = await_node<1>(nodes + lane * NODE, lane < t, {}, own.epoch), tiles = up_sweep<32>(pick(lane < t, sums, total), lane);
-    if (!EXCLUSIVE) fold(after, from_lane(tiles, 31), start);
-    narrow<32>(tiles, t, lane, start, before, after);
+    const u32 t = own.ticket % (u32)p.tiles, place = t % 32;
+    u64* nodes = p.nodes + (u64)(own.ticket - place) * NODE;
+    if (rank == 0 && lane == 31) store_node<1>(nodes + place * NODE, total, own.epoch);
+    // The last block of a row finishes a reduction, and the others wait for none.
+    const bool waits = lane < place && (!REDUCE || t + 1 == (u32)p.tiles);
+    Element sums = await_node<1>(nodes + lane * NODE, waits, {}, own.epoch), tiles = up_sweep<32>(pick(lane < place, sums, total), lane);
+    if constexpr (REDUCE) sums = up_sweep<32>(pick(lane < t / 32, groups[lane], from_lane(tiles, 31)), lane);
+    if (!EXCLUSIVE) fold(after, from_lane(REDUCE ? sums : tiles, 31), start);
+    if constexpr (REDUCE) narrow<32>(sums, t / 32, lane, start, before, after);
+    narrow<32>(tiles, place, lane, start, before, after);
   } else if (!EXCLUSIVE) {
     fold(after, total, start);
   }
   if constexpr (CLUSTER > 1) narrow<CLUSTER>(swept, rank, lane, start, before, after);
+}
+
+// The sums of whole groups of 32 blocks of a row that is reduced, for its last block, whose warps share them.
+__device__ __forceinline__ void meet_groups(const Params& p, int warp, int lane, const Joined& own, Element* groups) {
+  const u32 t = own.ticket % (u32)p.tiles;
+  if (t + 1 < (u32)p.tiles) return;
+  const u64* nodes = p.nodes + (u64)(own.ticket - t) * NODE;
+#pragma unroll 1
+  for (u32 g = warp; g < t / 32; g += WARPS) {
+    Element sum = up_sweep<32>(await_node<1>(nodes + (32 * g + lane) * NODE, true, {}, own.epoch), lane);
+    if (lane == 31) groups[g] = sum;
+  }
 }
 
 // The warps of a row: `before` becomes the prefix of this warp's part of the row, and `after` the prefix behind that part.
@@ -128,13 +147,15 @@ __device__ __forceinline__ void meet(const Params& p, const Element& sum, int wa
                                      Prefix& before, Prefix& after) {
   __shared__ Element sums[WARPS];
   int part = warp % ROW_WARPS;
+  __shared__ Element groups[GROUPED && REDUCE ? 32 : 1];
+  if constexpr (GROUPED && REDUCE) meet_groups(p, warp, lane, own, groups);
   if (lane == 31) sums[warp] = sum;
   __syncthreads();  // all warps have written their sums
   Element swept = up_sweep<places(ROW_WARPS)>(sums[warp - part + min(lane % places(ROW_WARPS), ROW_WARPS - 1)], lane);
   if constexpr (MANY_BLOCKS) {
     __shared__ Prefix ends[2];
     if (warp == 0) {
-      meet_blocks(p, from_lane(swept, ROW_WARPS - 1), lane, own, start, before, after);
+      meet_blocks(p, from_lane(swept, ROW_WARPS - 1), groups, lane, own, start, before, after);
       if (lane == 0) { ends[0] = before; ends[1] = after; }
     } else if (CLUSTER > 1) {
       if (!GROUPED) await_cluster();
@@ -207,6 +228,12 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   Element sums = up_sweep<LANES>(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), within);
   if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);
   else if (!EXCLUSIVE) fold(after, sums, start);
+  if (REDUCE && SHARED_ROWS && (p.n <= j || p.n > j + PART)) return;  // another warp has the last item
+  if constexpr (READ_AGAIN) {
+    region.read_items(p, row, j, x);
+    swept = heads;
+    up_sweep(x, swept);
+  }
   down_sweep<LANES>(before, within, sums, start);
   Item next = from_next(before.value);
   if (within == LANES - 1) next = after.value;

@@ -89,6 +89,7 @@ struct Worker {
 #pragma unroll 1
     for (int i = 0; i < STRIPS; i++) {
       i64 j = t * TILE + part(i) * STRIP;
+      if (REDUCE && (p.n <= j || p.n > j + STRIP)) continue;  // another strip has the last item
       if constexpr (PACKED) { finish_packed(k, i, row, j); continue; }
       Item x[ITEMS]; Element sums;
       const u32 heads = region(k, i).kept_heads(p, row, j).w[0];

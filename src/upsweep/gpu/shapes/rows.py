@@ -82,15 +82,15 @@ def _cut(n: int, lanes: Sequence[int]) -> tuple[int, int]:
     return best, items[best]
 
 
-def fits_whole_rows(n: int, rows: int, words: int, packed: bool, size: int) -> bool:
-    warps = TOGETHER if size >= 4 else TOGETHER // 2
+def fits_whole_rows(n: int, rows: int, words: int, packed: bool, size: int, reduce: bool) -> bool:
+    warps = TOGETHER if size >= 4 or reduce else TOGETHER // 2
     return rows >= WHOLE_ROWS and n <= warps * 32 * (PACKED if packed else items_for(words))
 
 
-def for_whole_rows(n: int, words: int, packed: bool, even: bool) -> Shape:
+def for_whole_rows(n: int, words: int, packed: bool, even: bool, resident: int) -> Shape:
     """The shape for rows that a block can hold: as many warps as a row takes, with half the items where fewer lanes are then
     idle. Rows that do not start `even`, at 16 bytes, take more registers: 25 warps spill where 20 do not, f4 .85 of a copy
-    against .917.
+    against .917. `resident`: the warps that share a multiprocessor where rows are reduced, or 0.
     """
     if packed:
         lanes, items = _cut(n, range(64, 32 * TOGETHER // 2 + 1, 32))
@@ -99,6 +99,8 @@ def for_whole_rows(n: int, words: int, packed: bool, even: bool) -> Shape:
     if items > 4 and -(-n // (32 * items)) * 32 * items > 1.2 * n:
         items //= 2
     warps = -(-n // (32 * items))
+    if resident:
+        return Shape(items, warps, max(2, resident // warps), together=True)
     blocks = min(-(-24 // warps), 32 // warps) if even else max(2, 24 // warps)
     return Shape(items, warps, blocks, together=True)
 
@@ -114,4 +116,31 @@ def for_small(n: int, rows: int, words: int, size: int, chip: Chip) -> Shape | N
         clusters = -(-n // (items * 32 * warps * cluster))
         if clusters <= (most if cluster == blocks else 32) and rows * clusters * cluster <= AT_ONCE:
             return Shape(items, warps, 4, together=True, small=True, cluster=cluster)
+    return None
+
+
+GROUPED_BYTES = 1 << 27
+"""Bytes up to which the blocks of a row that is reduced hand their sums to its last block, and wait for none."""
+
+REDUCING, REDUCING_WIDE, REDUCING_TURNED = 48, 32, 24
+"""Warps that share a multiprocessor where blocks reduce rows: of items of a word, of wider ones, and where words are turned in
+registers. Few spill, the most c16, 32 bytes a thread."""
+
+BLOCKS_OF_ROW = 1024
+"""The most blocks of such a row: 32 groups of 32."""
+
+
+def reducing(words: int, turned: bool) -> int:
+    """Warps that share a multiprocessor where blocks reduce rows; `turned`: whether words are turned in registers."""
+    return REDUCING_TURNED if turned else REDUCING if words == 1 else REDUCING_WIDE
+
+
+def for_grouped(n: int, rows: int, words: int, size: int, resident: int) -> Shape | None:
+    """The shape of rows that are reduced by several blocks each, of which the last waits for the others; or None."""
+    if n * rows * size > GROUPED_BYTES:
+        return None
+    for warps in (WARPS, 2 * WARPS):
+        tile = items_for(words) * 32 * warps
+        if tile < n <= BLOCKS_OF_ROW * tile:
+            return Shape(items_for(words), warps, max(2, resident // warps), together=True)
     return None
