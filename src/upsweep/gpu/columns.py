@@ -146,7 +146,7 @@ class Columns(Choice):
         """The columns of a word, where these are apart again in the results."""
         return params.stored(plan)[0].itemsize // self.layout.stores[0].size
 
-    def _grain_of_square(self, x: Lane, split: int = 1) -> int:
+    def grain_of_square(self, x: Lane, split: int = 1) -> int:
         cross, (*rows, line, column) = self.shape.cross, x.rows
         if column == x.size:
             return replace(x, rows=(*rows, line // cross)).grain(
@@ -156,7 +156,7 @@ class Columns(Choice):
 
     def _grain_read(self, x: Lane) -> int:
         if self.shape.cross and patched(x):
-            return self._grain_of_square(x)
+            return self.grain_of_square(x)
         if not patched(x):
             return x.grain(x.size)
         if turned(x):
@@ -166,7 +166,7 @@ class Columns(Choice):
     def _grain_written(self, plan: Plan, x: Lane, at: int) -> int:
         shape = self.shape
         if shape.cross:
-            return self._grain_of_square(x, self._split(plan))
+            return self.grain_of_square(x, self._split(plan))
         if plan.reduce:
             return x.grain(x.size)
         if turned(x):
