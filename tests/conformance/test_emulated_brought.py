@@ -14,6 +14,8 @@ SQUARES = {
     "pieces of eight bytes": (20, 3, 150, 36),
 }
 """Arrays of two bytes that lie in Fortran's order, so that columns are a rectangle."""
+AMONG = {"bytes": ("u1", (40, 150, 7)), "halves": ("u2", (20, 200, 5)), "words": ("u4", (33, 120, 3))}
+"""Lines of few neighbours, that lie with the first two dimensions in the other order."""
 
 
 def turned_by(a, b):
@@ -56,4 +58,23 @@ def test_rectangles_whose_pieces_are_small_are_brought(long, name, forms):
 def test_a_rectangle_of_whole_pieces_is_turned_in_its_tile(long):
     x = np.random.default_rng(1).integers(0, 1 << 16, (24, 150, 32), np.uint16)
     assert same(long, x, fortran(x), 1)
+    assert "upsweep_bring" not in long.gpu.loaded
+
+
+@pytest.mark.parametrize("name", AMONG)
+@pytest.mark.parametrize("segmented", [False, True], ids=["whole", "segments"])
+def test_few_neighbours_in_both_orders_are_brought(long, name, segmented):
+    dtype, shape = AMONG[name]
+    rng = np.random.default_rng(2)
+    x = rng.integers(0, 256, shape, dtype)
+    lies = np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1)
+    flags = rng.random(shape[1]) < 0.1
+    given = {"segments": up.segments.flags(flags)} if segmented else {}
+    assert same(long, x, lies, 1, reverse=segmented, **given)
+    assert {"upsweep_bring", "upsweep_columns"} <= long.gpu.loaded
+
+
+def test_few_wide_neighbours_in_both_orders_stay_where_they_lie(long):
+    x = np.random.default_rng(2).integers(0, 1 << 60, (33, 120, 3), np.uint64)
+    assert same(long, x, np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1), 1)
     assert "upsweep_bring" not in long.gpu.loaded

@@ -128,7 +128,8 @@ def _moves_of(
         [apart[k] if k in ys else p for k, p in enumerate(results)],
     )
     slow = still or wider is not None if lines is None else wider is not None and wider <= lines
-    if slow or any(_among(plan.shape, places[k][0], order) for k in xs):
+    enough = lines is not None and lines >= bringing.AMONG
+    if slow or (enough and any(_among(plan.shape, places[k][0], order) for k in xs)):
         return None
     written = [o for o, d in enumerate(plan.stores) if d is not None]
     return Moves(order, tuple(xs), tuple(written[k] for k in ys)) if xs or ys else None
@@ -175,8 +176,7 @@ def _is_full(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _among(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
-    """Whether neighbours of an array are neighbours in this order, but few of them, as lines lie in another one: nothing comes of
-    copies that move a few bytes at a time."""
+    """Whether neighbours of an array are neighbours in this order, but few of them, as lines lie in another one."""
     long = [d for d in order if shape[d] > 1]
     lies = sorted(long, key=lambda d: -abs(strides[d]))
     return lies[-1] == long[-1] and lies != long
