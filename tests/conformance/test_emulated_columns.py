@@ -136,6 +136,8 @@ LARGE = [
     (Call("affine-float32-float32", ((400, 127), 0)), (16, 4, 3)),
     (Call("add-float32", ((500, 101), 0), reverse=True), (16, 8, 3)),
     (Call("add-float32", ((900, 19), 0), reverse=True, exclusive=True), (32, 8, 4)),
+    (Call("affine-float16-float16", ((2300, 5), 0), reverse=True), (32, 8, 2)),
+    (Call("affine-float16-float16", ((2, 1100, 12), 1), exclusive=True), (32, 8, 3)),
     (Call("add-float32", ((300, 204), 0), exclusive=True, initial="rows"), (16, 8, 3)),
 ]
 """Calls, with the items, warps and stages of their tiles. The last one has lines that begin at 16 bytes within sectors."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from upsweep.gpu import driver, launch, shapes
+from upsweep.gpu.columns import Columns
 from upsweep.gpu.demands import turned_piece
 from upsweep.gpu.layout import Layout, Strided, arrange, turned
 from upsweep.gpu.shapes import bringing
@@ -104,10 +105,10 @@ def _moves_of(
     def moved(loads: Sequence[Strided], stores: Sequence[Strided]) -> tuple[int | None, bool]:
         layout = arrange(plan, loads, stores, starts, heads)
         made, choice = launch.choose(plan, layout, chip)
-        return _line(layout, choice), _by_bytes(made, choice)
+        return _line(layout, choice), _by_bytes(made, choice) or _in_cut_squares(choice)
 
-    lines, bytewise = moved(places, results)
-    if lines is None and not bytewise:
+    lines, piecemeal = moved(places, results)
+    if lines is None and not piecemeal:
         return None
     full = [p for p in places if p[1] >= 0 and _is_full(plan.shape, p[0])]
     if not full or not results:
@@ -127,7 +128,8 @@ def _moves_of(
         [apart[k] if k in ys else p for k, p in enumerate(results)],
     )
     slow = still or wider is not None if lines is None else wider is not None and wider <= lines
-    if slow or any(_among(plan.shape, places[k][0], order) for k in xs):
+    enough = lines is not None and lines >= bringing.AMONG
+    if slow or (enough and any(_among(plan.shape, places[k][0], order) for k in xs)):
         return None
     written = [o for o, d in enumerate(plan.stores) if d is not None]
     return Moves(order, tuple(xs), tuple(written[k] for k in ys)) if xs or ys else None
@@ -137,6 +139,14 @@ def _by_bytes(made: Plan, choice: launch.Choice) -> bool:
     """Whether columns of bytes within segments go byte by byte, so that they gain by a copy without gaps where they are words. Of
     a copy (H200), every second byte of 125497 columns .135, 12 of 13 bytes .21."""
     return made.segmented and choice.kernel == "columns" and max(d.itemsize for d in made.loads) == 1
+
+
+def _in_cut_squares(choice: launch.Choice) -> bool:
+    """Whether columns are a rectangle of narrow items, whose lines come or go in smaller pieces than those that change places."""
+    if not (isinstance(choice, Columns) and choice.shape.cross):
+        return False
+    arrays = [*choice.layout.moving(), *choice.layout.stores]
+    return min(x.size for x in arrays) == 2 and min(map(choice.grain_of_square, arrays)) < bringing.SQUARE
 
 
 def _line(layout: Layout, choice: launch.Choice) -> int | None:
@@ -166,8 +176,7 @@ def _is_full(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _among(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
-    """Whether neighbours of an array are neighbours in this order, but few of them, as lines lie in another one: nothing comes of
-    copies that move a few bytes at a time."""
+    """Whether neighbours of an array are neighbours in this order, but few of them, as lines lie in another one."""
     long = [d for d in order if shape[d] > 1]
     lies = sorted(long, key=lambda d: -abs(strides[d]))
     return lies[-1] == long[-1] and lies != long

@@ -146,7 +146,7 @@ class Columns(Choice):
         """The columns of a word, where these are apart again in the results."""
         return params.stored(plan)[0].itemsize // self.layout.stores[0].size
 
-    def _grain_of_square(self, x: Lane, split: int = 1) -> int:
+    def grain_of_square(self, x: Lane, split: int = 1) -> int:
         cross, (*rows, line, column) = self.shape.cross, x.rows
         if column == x.size:
             return replace(x, rows=(*rows, line // cross)).grain(
@@ -156,7 +156,7 @@ class Columns(Choice):
 
     def _grain_read(self, x: Lane) -> int:
         if self.shape.cross and patched(x):
-            return self._grain_of_square(x)
+            return self.grain_of_square(x)
         if not patched(x):
             return x.grain(x.size)
         if turned(x):
@@ -166,7 +166,7 @@ class Columns(Choice):
     def _grain_written(self, plan: Plan, x: Lane, at: int) -> int:
         shape = self.shape
         if shape.cross:
-            return self._grain_of_square(x, self._split(plan))
+            return self.grain_of_square(x, self._split(plan))
         if plan.reduce:
             return x.grain(x.size)
         if turned(x):
@@ -216,18 +216,10 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     apart = loose and lie_apart(plan, layout, True)
     dense = loose and not apart and are_stretch(plan, layout, columns, STRETCHED_HALVES)
     stretched = loose and are_stretch(plan, layout, columns, STRETCHED)
+    halves = single and item == 2 and sizes == [2, 2]
     while True:
         shape = for_columns(
-            layout.n,
-            columns,
-            item,
-            words_read(layout),
-            line,
-            warps,
-            again,
-            pair,
-            plan.segmented,
-            plan.sums,
+            layout.n, columns, item, words_read(layout), line, warps, again, pair, plan.segmented, plan.sums
         )
         if costly(plan) and line >= 4 and shape.warps == WARPS:
             shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
@@ -239,7 +231,16 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             # Results apart take half as much as the inputs of two stages.
             taken, double = (sum(sizes) * 3 // 2, False) if apart else (sum(sizes), alone)
             shape = for_stretch(
-                shape, layout.n, columns, taken, double, wide, item > MANY, layout.bytes > 0, chip.shared
+                shape,
+                layout.n,
+                columns,
+                taken,
+                double,
+                wide,
+                item > MANY,
+                layout.bytes > 0,
+                halves,
+                chip.shared,
             )
         elif shape.lanes == 32 and are_uneven(layout):
             grain = grain_of(layout, 64 * shape.vector, columns)
@@ -250,7 +251,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             staged = staged and (shape.loose or uneven)
         if shape.loose:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
-        forms = for_stages(shape, columns, size, dense, uneven) if staged else ()
+        forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
         if listed and sizes == [4] and item == 1 and not turning:
             forms = for_listed(shape, columns)
         for more in forms:

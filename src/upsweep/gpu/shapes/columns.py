@@ -151,13 +151,18 @@ def for_stretch(
     wide: bool,
     many: bool,
     ragged: bool,
+    halves: bool,
     shared: int,
 ) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
     words of two bytes or more, tiles are twice as high, and a block is alone. Those of `wide` items are as high as their memory
     allows. Of `many` words lanes hold fewer items. `ragged` words of bytes go in eight warps of half the items: 333 bytes .650 ->
     .662 of a copy, their maxima .659 -> .670; of more than two columns a lane with all items, as look-backs are fewer, where two
-    such tiles fit the `shared` memory: 333 bytes .67 -> .71 (H200)."""
+    such tiles fit the `shared` memory: 333 bytes .67 -> .71 (H200). Pairs of `halves` are twice as high where several lanes share
+    a column, in two blocks; of 3 to 8 columns these spill nothing on sm_90. Before, recurrences of bf16 of 5 columns (.286 of a
+    copy, H200) had one block, as gaps of 112 bytes lay between runs of 160; of 3 and 8 three blocks, which spilled 168 and 112
+    bytes. Not timed yet.
+    """
     sets = -(-columns // 32)
     if wide:
         return replace(shape, vector=sets, stretch=columns, loose=True)
@@ -166,6 +171,8 @@ def for_stretch(
     low = n <= items * warps * (32 // shape.lanes)
     if single and size > 1 and shape.lanes < 32 and not low:
         items, room, blocks = 2 * items, 2 * room, 1
+    elif halves and shape.lanes < 32 and not low:
+        items, blocks = 2 * items, 2
     elif items * warps * columns * size > room and sets > 2 and not ragged:
         warps = max(1, warps // 2)
     elif items * warps * columns * size > (2 * room if ragged and sets > 2 and 5 * room <= shared else room):
@@ -284,8 +291,10 @@ item, 0 where four bytes are a word, and whether all lines are one stretch. Whil
 x[:, 1:] of 101 bf16 .24 -> .63. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
 
 
-def for_stages(shape: Shape, columns: int, size: int, dense: bool, uneven: bool) -> tuple[Shape, ...]:
-    """The same for single items of `size` bytes, 0 where several bytes are a word, in blocks that have all of a
+def for_stages(
+    shape: Shape, columns: int, size: int, dense: bool, uneven: bool, halves: bool
+) -> tuple[Shape, ...]:
+    """The same for items of `size` bytes, 0 where several bytes are a word, in blocks that have all of a
     multiprocessor's memory: the best first that fits. `dense`: the lines lie one behind another. `uneven`: lines of words begin
     at 16 bytes within sectors, and go as those that begin anywhere. Of a copy (H200), before -> so: lines that begin at
     sectors, 4096 columns of f4 .92 -> .93, 256 .89 -> .91, 16 .84 -> .88, 4 .81 -> .86, 2 .81 -> .83,
@@ -294,6 +303,7 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool, uneven: bool)
     1.11, as a second part has few; stretches of f4, 24 .92, 33 .88, 50 .95, 64 .95, 65 .92, 96 .97, 101 .97, 13 with half the
     items .95, but 3 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333 .94, 351 .95, but 65 1.11, 255 1.04; of 333
     bytes, four a word, 1.44, of 999 .91. 101 of bf16 run at .690 of a copy in eight warps of 32 items, at .700 in sixteen of 16.
+    Pairs of `halves` in 12 columns ran at .32 with half the items in four stages; nobody has timed them in three.
     """
     if shape.apart:
         whole = shape.stretch > 0
@@ -307,7 +317,8 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool, uneven: bool)
         return tuple(replace(block, items=i, warps=w, stages=s) for i, w, s in forms)
     if shape.stretch:
         if size == 4 and shape.lanes == 16:
-            return (replace(shape, items=shape.items // 2, blocks=2, stages=4),)
+            parts, stages = (1, 3) if halves else (2, 4)
+            return (replace(shape, items=shape.items // parts, blocks=2, stages=stages),)
         if size == 8 and shape.lanes == 32:
             forms = EIGHT.get(shape.vector, ())
             return tuple(

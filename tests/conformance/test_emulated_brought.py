@@ -1,0 +1,80 @@
+"""Scans of arrays that are brought into another order first have the bits of a scan of the same items."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import upsweep as up
+from upsweep.gpu import brought
+
+SQUARES = {
+    "pieces of two bytes": (17, 300, 19),
+    "pieces of four bytes one way": (24, 150, 22),
+    "pieces of eight bytes": (20, 3, 150, 36),
+}
+"""Arrays of two bytes that lie in Fortran's order, so that columns are a rectangle."""
+AMONG = {"bytes": ("u1", (40, 150, 7)), "halves": ("u2", (20, 200, 5)), "words": ("u4", (33, 120, 3))}
+"""Lines of few neighbours, that lie with the first two dimensions in the other order."""
+
+
+def turned_by(a, b):
+    return (a << 3) + (a >> 5) ^ b
+
+
+@pytest.fixture
+def long(emulated, monkeypatch):
+    """All arrays are long enough to be brought."""
+    monkeypatch.setattr("upsweep.gpu.shapes.bringing.LEAST", 0)
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    brought._moves_of.cache_clear()
+    emulated.gpu.loaded.clear()
+    yield emulated
+    emulated.forget()
+    brought._moves_of.cache_clear()
+
+
+def same(emulated, x: np.ndarray, lies: np.ndarray, axis: int, **forms) -> bool:
+    """Whether a scan of `lies`, which has the items of x, is that of x. The operator is neither associative nor commutative."""
+    op = up.Operator(turned_by, 0, "turned")
+    got = up.scan(emulated.made(lies), op, axis=axis, **forms)
+    return np.array_equal(got.get(), up.scan(x, op, axis=axis, **forms))
+
+
+def fortran(x: np.ndarray) -> np.ndarray:
+    return np.asfortranarray(x)
+
+
+@pytest.mark.parametrize("name", SQUARES)
+@pytest.mark.parametrize("forms", [{}, {"reverse": True, "exclusive": True}], ids=["forwards", "backwards"])
+def test_rectangles_whose_pieces_are_small_are_brought(long, name, forms):
+    shape = SQUARES[name]
+    x = np.random.default_rng(1).integers(0, 1 << 16, shape, np.uint16)
+    assert same(long, x, fortran(x), len(shape) - 2, **forms)
+    assert {"upsweep_bring", "upsweep_columns"} <= long.gpu.loaded
+
+
+def test_a_rectangle_of_whole_pieces_is_turned_in_its_tile(long):
+    x = np.random.default_rng(1).integers(0, 1 << 16, (24, 150, 32), np.uint16)
+    assert same(long, x, fortran(x), 1)
+    assert "upsweep_bring" not in long.gpu.loaded
+
+
+@pytest.mark.parametrize("name", AMONG)
+@pytest.mark.parametrize("segmented", [False, True], ids=["whole", "segments"])
+def test_few_neighbours_in_both_orders_are_brought(long, name, segmented):
+    dtype, shape = AMONG[name]
+    rng = np.random.default_rng(2)
+    x = rng.integers(0, 256, shape, dtype)
+    lies = np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1)
+    flags = rng.random(shape[1]) < 0.1
+    given = {"segments": up.segments.flags(flags)} if segmented else {}
+    assert same(long, x, lies, 1, reverse=segmented, **given)
+    assert {"upsweep_bring", "upsweep_columns"} <= long.gpu.loaded
+
+
+def test_few_wide_neighbours_in_both_orders_stay_where_they_lie(long):
+    x = np.random.default_rng(2).integers(0, 1 << 60, (33, 120, 3), np.uint64)
+    assert same(long, x, np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1), 1)
+    assert "upsweep_bring" not in long.gpu.loaded
