@@ -26,6 +26,7 @@ def turned_by(a, b):
 def long(emulated, monkeypatch):
     """All arrays are long enough to be brought."""
     monkeypatch.setattr("upsweep.gpu.shapes.bringing.LEAST", 0)
+    monkeypatch.setattr("upsweep.gpu.shapes.bringing.SQUARE_LEAST", 0)
     monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
     emulated.forget()
     brought._moves_of.cache_clear()

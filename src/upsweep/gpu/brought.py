@@ -105,7 +105,7 @@ def _moves_of(
     def moved(loads: Sequence[Strided], stores: Sequence[Strided]) -> tuple[int | None, bool]:
         layout = arrange(plan, loads, stores, starts, heads)
         made, choice = launch.choose(plan, layout, chip)
-        return _line(layout, choice), _by_bytes(made, choice) or _in_cut_squares(choice)
+        return _line(layout, choice), _by_bytes(made, choice) or _in_cut_squares(plan, choice)
 
     lines, piecemeal = moved(places, results)
     if lines is None and not piecemeal:
@@ -141,12 +141,16 @@ def _by_bytes(made: Plan, choice: launch.Choice) -> bool:
     return made.segmented and choice.kernel == "columns" and max(d.itemsize for d in made.loads) == 1
 
 
-def _in_cut_squares(choice: launch.Choice) -> bool:
-    """Whether columns are a rectangle of narrow items, whose lines come or go in smaller pieces than those that change places."""
+def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
+    """Whether columns are a rectangle of items of two bytes, whose lines come item by item, or go in such pieces that copies of
+    large arrays are faster."""
     if not (isinstance(choice, Columns) and choice.shape.cross):
         return False
-    arrays = [*choice.layout.moving(), *choice.layout.stores]
-    return min(x.size for x in arrays) == 2 and min(map(choice.grain_of_square, arrays)) < bringing.SQUARE
+    moving, stores = choice.layout.moving(), choice.layout.stores
+    if min(x.size for x in (*moving, *stores)) != 2:
+        return False
+    read, written = (min(map(choice.grain_of_square, arrays)) for arrays in (moving, stores))
+    return read == 2 or (written < bringing.SQUARE and 2 * prod(plan.shape) >= bringing.SQUARE_LEAST)
 
 
 def _line(layout: Layout, choice: launch.Choice) -> int | None:

@@ -9,8 +9,8 @@ typedef Region<LANES, ITEMS> RowRegion;
 static_assert(SHARED_BYTES == WARPS * RowRegion::WARP_BYTES && NODE_WORDS == NODE, "choice.py counts otherwise");
 constexpr bool SHARED_ROWS = ROW_WARPS > 1, MANY_BLOCKS = CLUSTER > 1 || GROUPED;
 // Where one warp of many finishes, none keeps its items in registers while they meet, but reads them again; not where few blocks
-// run, which would only take longer.
-constexpr bool READ_AGAIN = REDUCE && SHARED_ROWS && (GROUPED || !SMALL) && ITEMS * NODE > 8;
+// run, which would only take longer, nor where a block has two warps, of which one would read half of the row again.
+constexpr bool READ_AGAIN = REDUCE && ROW_WARPS > 2 && (GROUPED || !SMALL) && ITEMS * NODE > 8;
 constexpr int places(int parts) { return 1 << log2_of(2 * parts - 1); }
 
 // Barriers of a cluster, in two halves: the work between the halves need not wait.

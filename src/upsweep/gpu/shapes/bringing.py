@@ -40,16 +40,16 @@ TURNED = 4
 copy (H200), turned in the tile -> brought: truths of 3611 x 20342 transposed along axis 0 .157 -> .192, along axis 1 .149 ->
 .173; but f2 of 4097 x 10343 .284 -> .278."""
 
-SQUARE = 16
-"""Bytes of a piece from which a rectangle of columns of two bytes is turned in the tile; with less at once, the array is brought
-first. Of a copy (H200), turned in the tile by 2 to 8 bytes: bf16 of 250 x 1000 x 250 transposed along axis 1 .25, of 104 x 744 x
-476 .30, f2 of 40 x 26082 x 70 .28, i2 of 88 x 1743 x 253 .25, within segments bf16 of 1773 x 438 x 32 .084; but 180 x 90000 x 7,
-which is brought, .34. Nobody has timed these brought yet."""
+SQUARE, SQUARE_LEAST = 16, 20 << 20
+"""Bytes of a piece from which the results of a rectangle of columns of two bytes are turned in the tile; with less at once, an
+array of so many bytes is brought first, as is one whose pieces are single items. Of a copy (H200), turned in the tile -> brought,
+by the bytes of pieces read and written: 2 and 16 .092 -> .326, 2 and 4 .098 -> .308, 4 and 4 .244 -> .301, 16 and 4 .277 -> .334,
+16 and 2 .249 -> .267, 8 and 2 .273 -> .318; but 4 and 16 .441 -> .379, of 19 MB 8 and 2 .180 -> .145, 16 and 2 .220 -> .181."""
 
 AMONG = 8
 """Bytes at once from which an array stays where it lies, if its few neighbours are neighbours in the other order too, as lines
-change places. Items of fewer bytes take a sector each in place: of a copy (H200), lines of 3 f4 .31, of 14 bytes .10. A copy in
-tiles of two sides gave .15 and .06; nobody has timed those of three yet."""
+change places. Items of fewer bytes take a sector each in place. Of a copy (H200), in place -> brought: lines of 3 f4 .141 ->
+.404, of 14 bytes .057 -> .323, of 2 i2 .111 -> .213; of 3 f8, which stay, .196."""
 
 RESULTS = 9
 """The same of results. Of a copy (H200), in place -> brought: few columns of an array in Fortran's order into C's, 5 of f4 .17 ->
