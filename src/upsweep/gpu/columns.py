@@ -12,11 +12,11 @@ from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
+from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_listed, for_stages
 from upsweep.gpu.shapes.columns import (
     COSTLY_BLOCKS,
     FLAT,
     FLAT_LEAST,
-    LISTED_MOST,
     LITTLE,
     MANY,
     STRETCHED,
@@ -24,10 +24,8 @@ from upsweep.gpu.shapes.columns import (
     WASTE,
     for_columns,
     for_flat,
-    for_listed,
     for_loose,
     for_one,
-    for_stages,
     for_stretch,
     for_turned,
     for_uneven,

@@ -1,0 +1,111 @@
+"""The stages of tiles of columns, in which the tiles that follow come while one is swept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from upsweep.gpu.shapes import SEVERAL, Shape
+from upsweep.gpu.shapes.columns import STRETCHED
+
+WIDE = 2048
+"""Columns of words whose lines begin anywhere from which twice the warps hold half the items, in two stages: 3001 columns of f4
+.777 -> .795 of a copy, but 333 .785 -> .741, as each look-back then has less time (H200)."""
+
+HALVES_WIDE = 1000
+"""Columns of two bytes whose lines begin anywhere from which 16 warps hold 8 items of 256 columns each. Of a copy (H200): bf16 of
+1001 columns .664 -> .683, 2049 .632, 3001 .658 -> .699, 5001 .683 -> .730."""
+
+APART = {
+    (0, False): ((16, 8),),
+    (2, False): ((32, 8), (16, 8)),
+    (4, False): ((16, 8),),
+    (2, True): ((16, 16),),
+}
+"""Items and warps of lines whose results have places of their own, the best first that fits, in a block alone, by the bytes of an
+item, 0 where four bytes are a word, and whether all lines are one stretch. While results are stored another tile comes. Of a copy
+(H200), item by item, where cp.async copies four bytes or more -> so: x[:, 1:] of 1024 f4 .697 -> .778, bf16 .286 -> .686, bytes
+.123 -> .667; x[:, :-1] of 334 .678 -> .726, .25 -> .52 and .117 -> .51; bf16 x[1:] of 1024 .29 -> .735, x[::2] of 333 .25 -> .60;
+x[:, 1:] of 101 bf16 .24 -> .63. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
+
+
+def for_stages(
+    shape: Shape, columns: int, size: int, dense: bool, uneven: bool, halves: bool
+) -> tuple[Shape, ...]:
+    """The same for items of `size` bytes, 0 where several bytes are a word, in blocks that have all of a
+    multiprocessor's memory: the best first that fits. `dense`: the lines lie one behind another. `uneven`: lines of words begin
+    at 16 bytes within sectors, and go as those that begin anywhere. Of a copy (H200), before -> so: lines that begin at
+    sectors, 4096 columns of f4 .92 -> .93, 256 .89 -> .91, 16 .84 -> .88, 4 .81 -> .86, 2 .81 -> .83,
+    in one block .80; 512 of f8 .90 -> .92, 2 .68 -> .83, in two blocks .68; 1024 of bytes .88 -> .91, 16 .74 -> .81. As parts
+    of the time before: lines of words that begin anywhere, 333 of f4 .92, 201 .92, 1001 .94, 257 .99, but 150 1.05 and 130
+    1.11, as a second part has few; stretches of f4, 24 .92, 33 .88, 50 .95, 64 .95, 65 .92, 96 .97, 101 .97, 13 with half the
+    items .95, but 3 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333 .94, 351 .95, but 65 1.11, 255 1.04; of 333
+    bytes, four a word, 1.44, of 999 .91. 101 of bf16 run at .690 of a copy in eight warps of 32 items, at .700 in sixteen of 16.
+    Pairs of `halves` in 12 columns ran at .32 with half the items in four stages; nobody has timed them in three.
+    """
+    if shape.apart:
+        whole = shape.stretch > 0
+        forms = APART.get((size, whole), ()) if columns > SEVERAL else ()
+        return tuple(replace(shape, items=i, warps=w, vector=4, blocks=1, strips=1) for i, w in forms)
+    # Two parts of 128 columns leave few lanes idle.
+    full = 224 < columns <= 256
+    if dense and size == 2 and columns > 96 and not full and (columns % 8 or shape.stretch):
+        forms = ((16, 16, 3), (32, 8, 3)) if columns <= STRETCHED else ((16, 8, 3), (16, 8, 2))
+        block = replace(shape, vector=-(-columns // 32), blocks=1, strips=1, stretch=columns, loose=True)
+        return tuple(replace(block, items=i, warps=w, stages=s) for i, w, s in forms)
+    if shape.stretch:
+        if size == 4 and shape.lanes == 16:
+            parts, stages = (1, 3) if halves else (2, 4)
+            return (replace(shape, items=shape.items // parts, blocks=2, stages=stages),)
+        if size == 8 and shape.lanes == 32:
+            forms = EIGHT.get(shape.vector, ())
+            return tuple(
+                replace(shape, items=i, warps=w, blocks=b, strips=1, stages=s) for i, w, b, s in forms
+            )
+        if size != 4 or shape.lanes < 32:
+            return ()
+        pair = replace(shape, warps=8, blocks=2, strips=1, stages=3)
+        alone = replace(shape, blocks=1, stages=3)
+        if shape.vector == 1:
+            return replace(pair, stages=4), pair, alone
+        if shape.vector > 2:
+            return pair, replace(alone, items=shape.items // 2, warps=2 * shape.warps), alone
+        return pair, alone
+    if shape.loose and size == 2:
+        wide = replace(shape, items=8, vector=8, warps=16, blocks=1)
+        return (wide,) if columns >= HALVES_WIDE else ()
+    if shape.loose or uneven:
+        few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
+        items, warps, stages = (8, 16, 2) if columns >= WIDE else (16, 8, 3)
+        block = replace(shape, items=items, vector=4, warps=warps, blocks=1, stages=stages)
+        return () if size not in (0, 4) or few else (block,)
+    if shape.lanes <= 2 and size == 4:
+        return (replace(shape, blocks=2, stages=3),)
+    return replace(shape, warps=2 * shape.warps, blocks=1, stages=3), replace(shape, blocks=2, stages=3)
+
+
+EIGHT = {
+    1: ((16, 8, 2, 4), (16, 8, 2, 3)),
+    2: ((8, 16, 1, 3),),
+    3: ((16, 4, 2, 2),),
+    4: ((8, 8, 1, 3), (16, 4, 1, 3)),
+}
+"""Items, warps, blocks and stages of stretches of single items of eight bytes, or of two of four bytes, by the columns of a lane,
+the best first that fits. Of a copy (H200), in two stages -> so: f8 of 24 columns .785 -> .777, 31 .787 -> .806, 53 .707 -> .813,
+80 .737 -> .747, 101 .677 -> .776, 127 .704 -> .788; recurrences of f4 of 24 .770 -> .719, 53 .668 -> .738, 127 .603 -> .687."""
+
+
+LISTED, LISTED_MOST = {4: (16, 1, 3), 8: (8, 2, 3), 16: (16, 1, 3), 32: (16, 1, 3)}, 256
+LISTED_STRETCHED = {(32, 1): ((8, 2, 3), (8, 1, 3)), (32, 2): ((16, 1, 2),), (32, 4): ((4, 1, 3),)}
+"""Warps, blocks and stages of columns of four bytes that share one list of heads: by the lanes of a line, of so many columns at
+most, up to which bits are read, or by items and columns of a lane where lines are one stretch, the best first that fits. Of a
+copy (H200), as others of two stages -> so: 4 columns .844 -> .871, 8 .870 -> .894, 16 .870 -> .882, 24 in one block .811 -> .821,
+33 .718 -> .763, 101 .667 -> .718, 200 .821 -> .842, 256 .912 -> .929; but 1024 .935 both ways, 4096 .942 -> .938, and 33 in three
+stages of eight warps .65."""
+
+
+def for_listed(shape: Shape, columns: int) -> tuple[Shape, ...]:
+    """The same where all columns share one list of heads."""
+    fits = columns <= LISTED_MOST and not shape.loose
+    narrow = [LISTED[shape.lanes]] if fits and shape.lanes in LISTED else ()
+    forms = LISTED_STRETCHED.get((shape.items, shape.vector), ()) if shape.stretch else narrow
+    return tuple(replace(shape, warps=warps, blocks=blocks, stages=stages) for warps, blocks, stages in forms)
