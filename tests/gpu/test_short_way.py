@@ -450,7 +450,7 @@ def test_nothing_is_kept_or_given_back_too_often(launched, functions, monkeypatc
         if k % 10 == 0:
             recall.forget()
     turn()
-    assert max(abs(after - then) for then, after in zip(before, counts())) < 30
+    assert max(abs(after - then) for then, after in zip(before, counts())) < 50
 
 
 def test_tensors_on_the_host_stay_with_the_host(monkeypatch):

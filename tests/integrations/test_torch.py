@@ -222,7 +222,7 @@ def test_operators_pass_pytorchs_own_checks(tensor):
     ops = torch.ops.upsweep
     torch.library.opcheck(ops.scan.default, (x, "mul", 1, False, True, start, None, "tree"))
     torch.library.opcheck(ops.scan.default, (x, "max", 1, True, False, start, a > 0, "sequential"))
-    torch.library.opcheck(ops.recurrence.default, (a, x, start, None, 1, False, "tree"))
+    torch.library.opcheck(ops.recurrence.default, (a, x, start, None, None, 1, False, "tree"))
     torch.library.opcheck(ops.average.default, (x, 0.25, None, None, a > 0, 1, "tree"))
     weight = tensor(1, 4, seed=3).requires_grad_()
     torch.library.opcheck(ops.average.default, (x, 0.0, a, start, None, 1, "tree"))
