@@ -155,11 +155,11 @@ def _row(builder: Any, start: Any, size: int, place: int, lanes: int) -> Any:
     return builder.bitcast(builder.gep(start, [I64(place * size)]), vector(size, size * lanes).as_pointer())
 
 
-def _blocks(size: int, lanes: int, backward: bool) -> Iterator[tuple[int, int, int, list[int]]]:
-    """The blocks that are transposed at once: the bytes of each run before it, the first lane, the lanes, and the rows that its
-    items belong to.
+def _blocks(size: int, lanes: int, backward: bool, width: int) -> Iterator[tuple[int, int, int, list[int]]]:
+    """The blocks that are transposed at once, so many bytes of each run: the bytes of a run before it, the first lane, the lanes,
+    and the rows that its items belong to.
     """
-    together, n = min(lanes, WHOLE // size), HALF // size
+    together, n = min(lanes, WHOLE // size), width // size
     for lane in range(0, lanes, together):
         for first in range(0, ROW, n):
             rows = [ROW - 1 - first - k if backward else first + k for k in range(n)]
@@ -169,7 +169,7 @@ def _blocks(size: int, lanes: int, backward: bool) -> Iterator[tuple[int, int, i
 def _turn_in(
     builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int, backward: bool
 ) -> None:
-    for before, start, count, rows in _blocks(size, lanes, backward):
+    for before, start, count, rows in _blocks(size, lanes, backward, HALF):
         places = [_item_of(builder, outside, stride, lane, before) for lane in range(start, start + count)]
         runs = [builder.load(pointer(builder, place, vector(size, HALF)), align=1) for place in places]
         for row, items in zip(rows, _rows_of(builder, runs, len(rows), count)):
@@ -193,12 +193,13 @@ def _wanted(builder: Any, outside: Any) -> Any:
 
 
 def _turned(
-    builder: Any, inside: Any, size: int, lanes: int, backward: bool = False
+    builder: Any, inside: Any, size: int, lanes: int, backward: bool, width: int
 ) -> Iterator[tuple[int, int, Any]]:
-    """The items of runs, some at once, each time with the lane and the number of bytes of its run before them."""
-    for before, start, count, rows in _blocks(size, lanes, backward):
+    """The items of runs, so many bytes at once, each time with the lane and the number of bytes of its run before them."""
+    for before, start, count, rows in _blocks(size, lanes, backward, width):
         places = [_row(builder, inside, size, row * lanes + start, count) for row in rows]
-        runs = _runs_of(builder, [builder.load(p, align=size) for p in places], len(rows), count)
+        items = [builder.load(p, align=size) for p in places]
+        runs = _runs_of(builder, items, len(rows), count) if width == HALF else _whole_runs_of(builder, items)
         for lane, run in enumerate(runs, start):
             yield lane, before, run
 
@@ -206,8 +207,10 @@ def _turned(
 def _turn_out(
     builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int, backward: bool
 ) -> None:
+    # A store of whole vectors takes two shuffles where two stores of halves take two extractions, and half as many stores.
+    width = WHOLE if lanes >= WHOLE // size and ROW * size > HALF else HALF
     with _wanted(builder, outside):
-        for lane, before, items in _turned(builder, inside, size, lanes, backward):
+        for lane, before, items in _turned(builder, inside, size, lanes, backward, width):
             place = _item_of(builder, outside, stride, lane, before)
             builder.store(items, pointer(builder, place, items.type), align=1)
 
@@ -215,7 +218,7 @@ def _turn_out(
 def _turn_past(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
     with _wanted(builder, outside):
         # The stores to a cache line come one behind the other: a processor joins them, and has room for few lines.
-        for lane, before, items in sorted(_turned(builder, inside, size, lanes), key=itemgetter(0, 1)):
+        for lane, before, items in sorted(_turned(builder, inside, size, lanes, False, HALF), key=itemgetter(0, 1)):
             place = builder.add(outside, I64(lane * ROW * size + before))
             _store_past(builder, items, pointer(builder, place, items.type), HALF)
 
@@ -244,6 +247,14 @@ def _runs_of(builder: Any, rows: list[Any], n: int, lanes: int) -> list[Any]:
     for _ in range(n.bit_length() - 1):
         rows = _zipped_once(builder, rows, n)
     return rows
+
+
+def _whole_runs_of(builder: Any, rows: list[Any]) -> list[Any]:
+    """As many items of each lane as there are lanes, from as many rows."""
+    n = len(rows) // 2
+    pairs = list(zip(transposed(builder, rows[:n], n), transposed(builder, rows[n:], n)))
+    places = [[at + k for k in (*range(n), *range(2 * n, 3 * n))] for at in (0, n)]
+    return [shuffle(builder, a, b, half) for half in places for a, b in pairs]
 
 
 def _zipped(builder: Any, rows: list[Any], n: int) -> list[Any]:
