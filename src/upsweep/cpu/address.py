@@ -17,11 +17,13 @@ def pointer(builder: Any, address: Any, ty: Any = I64) -> Any:
     return builder.inttoptr(address, ty.as_pointer())
 
 
-def fetch(builder: Any, place: Any) -> None:
-    """Have the second nearest cache fetch a line that will be read. The place need not be memory."""
+def fetch(builder: Any, place: Any, to_write: bool) -> None:
+    """Have the second nearest cache fetch a line that will be read, or the nearest one a line that will be written. The place
+    need not be memory.
+    """
     words = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
     ask = cgutils.get_or_insert_function(builder.module, words, "llvm.prefetch.p0")
-    builder.call(ask, [place, I32(0), I32(2), I32(1)])
+    builder.call(ask, [place, I32(int(to_write)), I32(3 if to_write else 2), I32(1)])
 
 
 @intrinsic

@@ -32,7 +32,9 @@ class Rooms(NamedTuple):
     turn_in: Callable[..., None]
     """Bring in runs, which lie so many bytes apart."""
     ask_for: Callable[..., None]
-    """Have the cache fetch such runs. A component that lies NOWHERE is left out."""
+    """Have the cache fetch such runs, which will be read. A component that lies NOWHERE is left out."""
+    claim: Callable[..., None]
+    """Have the nearest cache fetch such runs, which will be written."""
     turn_out: Callable[..., None]
     """Hand over 16 rows, from a given row on, as runs so many bytes apart. A component that goes NOWHERE is left out."""
     turn_past: Callable[..., None]
@@ -115,8 +117,9 @@ def rooms(sizes: Sequence[int], lanes: int, backward: bool = False) -> Rooms:
     lines = (_lines_in, _lines_out, _lines_past)
     rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out, _line_past)
     come, go = map(liner, turns)
+    asks = [mover(partial(_ask_for, to_write=to_write)) for to_write in (False, True)]
     return Rooms(
-        room, row, come, mover(_ask_for), go, *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
+        room, row, come, *asks, go, *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
     )  # fmt: skip
 
 
@@ -176,11 +179,11 @@ def _turn_in(
             builder.store(items, _row(builder, inside, size, row * lanes + start, count), align=size)
 
 
-def _ask_for(builder: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
+def _ask_for(builder: Any, outside: Any, stride: Any, size: int, lanes: int, to_write: bool) -> None:
     with _wanted(builder, outside):
         for lane in range(lanes):
             for before in range(0, ROW * size, LINE):
-                fetch(builder, pointer(builder, _item_of(builder, outside, stride, lane, before), I8))
+                fetch(builder, pointer(builder, _item_of(builder, outside, stride, lane, before), I8), to_write)
 
 
 def _item_of(builder: Any, runs: Any, stride: Any, lane: int, before: int) -> Any:
