@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from upsweep.cpu.address import copy_bytes, peek
 from upsweep.cpu.along_places import (
-    all_read,
     aim_runs,
     aim_sums,
     aim_targets,
+    all_read,
     direct,
     groups_of,
     runs_in,

@@ -183,7 +183,9 @@ def _ask_for(builder: Any, outside: Any, stride: Any, size: int, lanes: int, to_
     with _wanted(builder, outside):
         for lane in range(lanes):
             for before in range(0, ROW * size, LINE):
-                fetch(builder, pointer(builder, _item_of(builder, outside, stride, lane, before), I8), to_write)
+                fetch(
+                    builder, pointer(builder, _item_of(builder, outside, stride, lane, before), I8), to_write
+                )
 
 
 def _item_of(builder: Any, runs: Any, stride: Any, lane: int, before: int) -> Any:
@@ -221,7 +223,9 @@ def _turn_out(
 def _turn_past(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
     with _wanted(builder, outside):
         # The stores to a cache line come one behind the other: a processor joins them, and has room for few lines.
-        for lane, before, items in sorted(_turned(builder, inside, size, lanes, False, HALF), key=itemgetter(0, 1)):
+        for lane, before, items in sorted(
+            _turned(builder, inside, size, lanes, False, HALF), key=itemgetter(0, 1)
+        ):
             place = builder.add(outside, I64(lane * ROW * size + before))
             _store_past(builder, items, pointer(builder, place, items.type), HALF)
 

@@ -7,15 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from upsweep.cpu import tuning
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, gathered, inner, same
 from upsweep.cpu.nodes import fours, joiners, operators, rising
 from upsweep.cpu.registers import rooms
 from upsweep.cpu.words import JOIN, PASS, RISE, ROW, SCAN, SETTLE, SUM
-
-
-AHEAD = 2
-"""Groups of runs after which lines that are claimed are written."""
 
 
 def runner(
@@ -85,7 +82,7 @@ def runner(
                 each_lane(fours_down, (start, row(t, k)[:V], row(t, k + 1), row(t, k + 2), row(t, k + 3)))
             target = P_at(y, i * LANES * ROW)
             if not past:
-                claim(P_at(target, AHEAD * LANES * ROW), P_RUN)
+                claim(P_at(target, tuning.CLAIMED * LANES * ROW), P_RUN)
             if exclusive:
                 if past:
                     turn_past(row(t, 0)[:V], target)
