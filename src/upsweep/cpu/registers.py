@@ -212,8 +212,9 @@ def _turned(
 def _turn_out(
     builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int, backward: bool
 ) -> None:
-    # A store of whole vectors takes two shuffles where two stores of halves take two extractions, and half as many stores.
-    width = WHOLE if lanes >= WHOLE // size and ROW * size > HALF else HALF
+    # Two stores of halves take two extractions, one store of a whole vector takes one shuffle. Lanes of two vectors need so many
+    # registers that rows of 1000 float32 took 1.3 of their time so.
+    width = WHOLE if lanes == WHOLE // size and ROW * size > HALF else HALF
     with _wanted(builder, outside):
         for lane, before, items in _turned(builder, inside, size, lanes, backward, width):
             place = _item_of(builder, outside, stride, lane, before)
