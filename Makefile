@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-C_PART := src/upsweep/_short_way.c packaging/c_part.py
+C_PART := $(wildcard src/upsweep/_short_way*.[ch]) packaging/c_part.py
 
-.PHONY: demo test fuzz check registers docs bench lab-offline release
+.PHONY: demo test test-all fuzz check registers docs bench lab-offline release
 
 demo: $(VENV)/demo.ready
 	$(BIN)/upsweep demo
@@ -12,8 +12,13 @@ demo: $(VENV)/demo.ready
 # Three processes: most of a fresh machine's time goes into compiling, which one process does on one core, and a process that
 # waits for a browser or a command leaves its core to the third. The tests start some hundred more, which share bytecode. The
 # threads of PyTorch and of linear algebra would spin on these cores while they wait for work.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 test: $(VENV)/test.ready
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not slow" tests src
+	$(PYTEST) -m "not slow" tests src
+
+# Every kernel for every chip, and all else that the tests above take a part of.
+test-all: $(VENV)/test.ready
+	$(PYTEST) tests src
 
 # Random calls against an oracle, for UPSWEEP_FUZZ_SECONDS (an hour); a difference prints the line that shows it again.
 fuzz: $(VENV)/test.ready
@@ -54,11 +59,11 @@ $(VENV)/demo.ready: pyproject.toml $(C_PART) | $(BIN)/python
 	touch $@
 
 # pip compiles to bytecode on one core, and compiles what nobody imports: the packages' own tests, a third of all, packages of which
-# a few files are read, and a file of PyTorch that only Python 3.12 can read. Another file that this Python cannot read stops
+# a few files or none are read, and a file of PyTorch that only Python 3.12 can read. Another file that this Python cannot read stops
 # nothing.
 $(VENV)/test.ready: pyproject.toml $(C_PART) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[demo,lab,cuda13]' --group test --group check --group docs
-	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests|statsmodels|fontTools|lexers)/|/py312_' $(VENV)/lib
+	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|statsmodels|fontTools|lexers|pip|distutils|physics)/|/py312_' $(VENV)/lib
 	touch $@
 
 $(VENV)/release.ready: pyproject.toml | $(BIN)/python

@@ -1,4 +1,4 @@
-"""The step of a build that compiles the C part, src/upsweep/_short_way.c. Where that fails, the package is built without it.
+"""The step of a build that compiles the C part, src/upsweep/_short_way*.c. Where that fails, the package is built without it.
 
 `HATCH_BUILD_NO_HOOKS=true` leaves the step out, for a wheel that any machine can take.
 """
@@ -27,8 +27,9 @@ class CPart(BuildHookInterface):
             return
         source = Path(self.root, "src")
         try:
-            for old in source.glob("upsweep/_short_way.*[!c]"):
-                old.unlink()
+            for old in source.glob("upsweep/_short_way.*"):
+                if old.suffix not in (".c", ".h"):
+                    old.unlink()
             made = compiled(source)
         # Whatever is missing, a compiler or Python's headers, calls go the long way without it.
         except Exception as reason:
@@ -47,9 +48,9 @@ def compiled(source: Path) -> Path:
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
-    file = source / "upsweep" / "_short_way.c"
+    files, headers = [sorted(map(str, source.glob(f"upsweep/_short_way*.{kind}"))) for kind in "ch"]
     module = Extension(
-        "upsweep._short_way", [str(file)], include_dirs=[np.get_include()], py_limited_api=True
+        "upsweep._short_way", files, include_dirs=[np.get_include()], depends=headers, py_limited_api=True
     )
     step = build_ext(Distribution({"name": "upsweep", "ext_modules": [module]}))
     with tempfile.TemporaryDirectory() as folder:

@@ -17,14 +17,14 @@ import numpy as np
 
 import upsweep as up
 from upsweep import cpu
-from upsweep.cpu import again, array_loops, counted, groups, launch, shipped, strips, tables
+from upsweep.cpu import again, array_loops, counted, group_runs, launch, shipped, strips, tables
 from upsweep.cpu import compile as compiler
 from upsweep.cpu.code import Unit, address
-from upsweep.cpu.codes import codes_of, members
+from upsweep.cpu.codes import codes_of, in_line, labels_of
 from upsweep.cpu.kept import Code, digest
 from upsweep.cpu.units import entry, kernel, stream
 
-KEYS = up.segments.groups(np.zeros(64, np.int64))
+KEYS, SORTED = (up.segments.groups(np.zeros(n, np.int64)) for n in (64, 1 << 16))
 FLOATS, INTEGERS = ("f4", "f8"), ("i4", "i8")
 OPERATORS = {
     **dict.fromkeys(FLOATS, ("add", "mul", "max", "min", "last")),
@@ -50,6 +50,7 @@ def calls() -> Iterator[None]:
             yield up.scan(short, name, axis=1)
             yield up.scan(short, name, axis=1, reverse=True)
             yield up.scan(row, name, segments=KEYS)
+            yield up.scan(np.ones(1 << 16, dtype), name, segments=SORTED)
             yield up.Stream(name).push(row)
         # Large arrays have code of their own for the last rows of columns, and columns of integers go another way where their
         # results go past the cache.
@@ -83,11 +84,13 @@ def number() -> None:
     """Number keys of each kind in two threads. These loops run, as a scan needs the numbers."""
     keys = np.arange(1 << 16)
     for dtype in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4"):
+        # The one in the order in which keys appear, the other by how close they lie.
         codes_of((keys.astype(dtype),), len(keys), 2)
+        labels_of((keys.astype(dtype),), len(keys), 2)
     # Integers far apart, short texts and long ones.
     for far in (keys << 32, keys.astype("S6"), keys.astype("S20")):
         codes, _ = codes_of((far,), len(keys), 2)
-    members(codes, 0, 9, keys[:9])
+    in_line(codes)
 
 
 def units() -> list[Unit]:
@@ -102,8 +105,8 @@ def units() -> list[Unit]:
         patch.object(launch, "address", note),
         patch.object(tables, "address", note),
         patch.object(strips, "address", note),
-        patch.object(groups, "address", note),
-        patch.object(groups, "callable_at", lambda *_: lambda *_: 0),
+        patch.object(group_runs, "address", note),
+        patch.object(group_runs, "callable_at", lambda *_: lambda *_: 0),
         patch.object(counted, "address", note),
         patch.object(counted, "callable_at", lambda *_: lambda *_: 0),
         patch.object(cpu, "at_work", lambda *_: None),

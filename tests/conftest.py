@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from no_device import tell_capability
-from upsweep import engine, recall
+from upsweep import engine, recall, short_way
 
 # The same examples in every run, however slow the machine is; `pytest --hypothesis-profile=default` draws others.
 hypothesis.settings.register_profile(
@@ -103,6 +103,29 @@ def tuned(monkeypatch):
 
     yield tune
     forget()
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """The results of the calls that the C part ran; nothing is remembered before."""
+    if short_way.part is None:
+        pytest.skip("the C part was not built")
+    calls, part = [], short_way.part
+
+    class Part:
+        Launch, Launches, remember, forget = part.Launch, part.Launches, part.remember, part.forget
+
+        @staticmethod
+        def find(*call):
+            y = part.find(*call)
+            if y is not None:
+                calls.append(y)
+            return y
+
+    monkeypatch.setattr(short_way, "part", Part)
+    recall.forget()
+    yield calls
+    recall.forget()
 
 
 def pytest_collection_finish():

@@ -26,25 +26,36 @@ def drawn(dtype, shape):
     return np.random.default_rng(7).integers(0, 250, shape).astype(dtype)
 
 
+WAYS = [(n, order) for n in range(2, tuning.BRIEF + 1) for order in ("tree", "sequential")]
+"""Each is code of its own, for each operator and dtype: one operator goes all of them, the others two, one in each order."""
+
+
 @pytest.mark.parametrize(
-    ("op", "dtype"), [("add", "f4"), ("max", "f8"), ("or", "?"), ("add", "i1"), ("mul", "c8"), (hashed, "u4")]
+    ("op", "dtype", "ways"),
+    [
+        (hashed, "u4", WAYS),
+        ("add", "f4", WAYS[::3]),
+        ("max", "f8", WAYS[1::3]),
+        ("or", "?", WAYS[2::3]),
+        ("add", "i1", WAYS[::3]),
+        ("mul", "c8", WAYS[1::3]),
+    ],
 )
-def test_every_way(op, dtype, taken):
-    for n in range(2, tuning.BRIEF + 1):
+def test_every_way(op, dtype, ways, taken):
+    for n, order in ways:
         x = drawn(dtype, (3, 701, n))
-        for order in ("tree", "sequential"):
-            want = up.scan(x, op, axis=-1, order=order, engine="numpy")
-            for threads in (1, 3):
-                how = {"axis": -1, "order": order, "threads": threads}
-                taken.clear()
-                y, beside = np.full((2, *x.shape), 77, dtype)
-                assert up.scan(x, op, out=y, **how).tobytes() == want.tobytes()
-                assert (beside == np.full((), 77, dtype)).all()
-                assert up.reduce(x, op, **how).tobytes() == want[..., -1].tobytes()
-                # In place items are read from elsewhere.
-                y[:] = x
-                assert up.scan(y, op, out=y, **how).tobytes() == want.tobytes()
-                assert len(taken) >= 3
+        want = up.scan(x, op, axis=-1, order=order, engine="numpy")
+        for threads in (1, 3):
+            how = {"axis": -1, "order": order, "threads": threads}
+            taken.clear()
+            y, beside = np.full((2, *x.shape), 77, dtype)
+            assert up.scan(x, op, out=y, **how).tobytes() == want.tobytes()
+            assert (beside == np.full((), 77, dtype)).all()
+            assert up.reduce(x, op, **how).tobytes() == want[..., -1].tobytes()
+            # In place items are read from elsewhere.
+            y[:] = x
+            assert up.scan(y, op, out=y, **how).tobytes() == want.tobytes()
+            assert len(taken) >= 3
 
 
 def test_tuples(taken):
@@ -59,8 +70,16 @@ def test_tuples(taken):
     assert taken
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
-def test_narrow_floats(dtype, taken):
+@pytest.mark.parametrize(
+    ("dtype", "ways"),
+    [
+        ("float16", WAYS[::3]),
+        ("bfloat16", WAYS[1::3]),
+        ("float8_e4m3fn", WAYS[2::3]),
+        ("float8_e5m2", WAYS[::3]),
+    ],
+)
+def test_narrow_floats(dtype, ways, taken):
     """Numbers of all sizes, infinities and NaNs: sums are computed in float32, and rounded once."""
     kind = named(dtype)
 
@@ -69,26 +88,32 @@ def test_narrow_floats(dtype, taken):
 
     codes = np.random.default_rng(7).integers(0, 1 << 8 * kind.itemsize, (3001, 12))
     x = codes.astype(f"u{kind.itemsize}").view(kind)
-    for n in (2, 3, 4):
+    for n, order in ways:
         rows = x.reshape(-1, n)
-        for order in ("tree", "sequential"):
-            how = {"axis": 1, "order": order}
-            want, y = up.scan(rows, engine="numpy", **how), rows.copy()
-            taken.clear()
-            assert numbers(up.scan(rows, **how)) == numbers(want)
-            assert numbers(up.scan(y, out=y, **how)) == numbers(want)
-            assert len(taken) >= 2
-        assert numbers(up.reduce(rows, axis=1)) == numbers(up.reduce(rows, axis=1, engine="numpy"))
+        how = {"axis": 1, "order": order}
+        want, y = up.scan(rows, engine="numpy", **how), rows.copy()
+        taken.clear()
+        assert numbers(up.scan(rows, **how)) == numbers(want)
+        assert numbers(up.scan(y, out=y, **how)) == numbers(want)
+        assert len(taken) >= 2
+    assert numbers(up.reduce(rows, axis=1)) == numbers(up.reduce(rows, axis=1, engine="numpy"))
 
 
 @pytest.mark.parametrize(
-    ("have", "want"), [("f4", "f8"), ("f8", "f4"), ("f8", "f2"), ("i1", "i8"), ("i8", "i2"), ("?", "i4")]
+    ("have", "want", "n"),
+    [
+        ("f4", "f8", 2),
+        ("f8", "f4", 3),
+        ("f8", "f2", 4),
+        ("i1", "i8", 3),
+        ("i8", "i2", 2),
+        ("?", "i4", 4),
+    ],
 )
-def test_converted(have, want, taken):
-    for n in (2, 3, 4):
-        x = drawn(have, (40_001, n))
-        given = up.scan(x, axis=1, dtype=want)
-        assert given.tobytes() == up.scan(x, axis=1, dtype=want, engine="numpy").tobytes()
+def test_converted(have, want, n, taken):
+    x = drawn(have, (40_001, n))
+    given = up.scan(x, axis=1, dtype=want)
+    assert given.tobytes() == up.scan(x, axis=1, dtype=want, engine="numpy").tobytes()
     assert taken
 
 
@@ -102,19 +127,20 @@ def test_in_place_where_items_are_wider_than_sums(taken):
     assert taken
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
-def test_recurrences_write_one_component(dtype, taken):
-    for n in (2, 3, 4):
+@pytest.mark.parametrize(
+    ("dtype", "ways"), [("f2", WAYS[::3]), ("f4", WAYS), ("f8", WAYS[1::3]), ("c8", WAYS[2::3])]
+)
+def test_recurrences_write_one_component(dtype, ways, taken):
+    for n, order in ways:
         a, b = (drawn(dtype, (911, n)) / 64 for _ in range(2))
-        for order in ("tree", "sequential"):
-            want = up.scan((a, b), "affine", axis=1, order=order, engine="numpy")[1]
-            taken.clear()
-            assert up.linear_recurrence(a, b, axis=1, order=order).tobytes() == want.tobytes()
-            y = b.copy()
-            assert up.linear_recurrence(a, y, axis=1, order=order, out=y).tobytes() == want.tobytes()
-            y = a.copy()
-            assert up.linear_recurrence(y, b, axis=1, order=order, out=y).tobytes() == want.tobytes()
-            assert len(taken) >= 3
+        want = up.scan((a, b), "affine", axis=1, order=order, engine="numpy")[1]
+        taken.clear()
+        assert up.linear_recurrence(a, b, axis=1, order=order).tobytes() == want.tobytes()
+        y = b.copy()
+        assert up.linear_recurrence(a, y, axis=1, order=order, out=y).tobytes() == want.tobytes()
+        y = a.copy()
+        assert up.linear_recurrence(y, b, axis=1, order=order, out=y).tobytes() == want.tobytes()
+        assert len(taken) >= 3
 
 
 def test_other_rows_go_other_ways(taken):

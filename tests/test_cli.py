@@ -505,6 +505,9 @@ MISTAKES = {
     "expression": (["scan", "t.csv", "--map", "v.real"], "and nothing else"),
     "name": (["scan", "t.csv", "--column", "v", "--finish", "prefix - w"], "there are prefix, v, index"),
     "results": (["scan", "t.csv", "--map", "v * k"], "pass names= (--as)"),
+    "an empty name": (["scan", "t.csv", "--column", "v", "--as", ""], "needs a name that is not empty"),
+    "an empty map": (["scan", "t.csv", "--column", "v", "--map", ""], "is no expression"),
+    "an empty finish": (["scan", "t.csv", "--column", "v", "--finish", ""], "is no expression"),
     "one name for two": (
         ["scan", "t.csv", "--column", "v", "--column", "k", "--as", "s", "--as", "s"],
         "two columns 's'",

@@ -7,8 +7,9 @@ import pytest
 
 import upsweep as up
 from table import CASES
-from upsweep.cpu import groups
+from upsweep.cpu import group_runs, groups
 from upsweep.cpu.codes import codes_of
+from upsweep.cpu.group_words import Way
 
 N = 5000
 RNG = np.random.default_rng(3)
@@ -56,19 +57,60 @@ CASES_HERE = {
 }
 
 
+# The most groups that are brought together at once; of more, items are divided into buckets first.
+@pytest.mark.parametrize("few", [4, 64])
 @pytest.mark.parametrize("keywords", [{}, {"reverse": True, "exclusive": True}], ids=str)
 @pytest.mark.parametrize("name", ["hash-u64", "affine-f8"])
-def test_items_are_brought_together_stretch_by_stretch(name, keywords, monkeypatch):
-    """The items behind a group's last block wait for the next stretch; two threads take groups by themselves."""
+def test_items_are_brought_together(name, keywords, few, monkeypatch):
+    """By groups, stretch by stretch, where the items behind a group's last block wait for the next stretch; or by buckets, which
+    are sorted. Several threads share rows and buckets.
+    """
+    made = ways_of(monkeypatch)
+    monkeypatch.setattr(group_runs, "FEW", few)
     op, xs, start = CASES_HERE[name]()
-    how = {"segments": up.segments.groups(SIZES), "initial": start, "engine": "cpu", **keywords}
-    arrays = xs if len(xs) > 1 else xs[0]
-    want = up.scan(arrays, op, threads=1, **how)
-    monkeypatch.setattr(groups, "STRETCH", 97)
-    monkeypatch.setattr(groups, "MOST", 97)
-    monkeypatch.setattr(groups, "PARALLEL_ITEMS", 1)
-    for threads in (1, 2):
-        np.testing.assert_array_equal(up.scan(arrays, op, threads=threads, **how), want)
+    how = {"segments": up.segments.groups(SIZES), "engine": "cpu", **keywords}
+    arrays, outs = xs if len(xs) > 1 else xs[0], alone(xs, op, SIZES, initial=start, **keywords)
+    in_order = alone(xs, op, SIZES, initial=start, order="sequential", **keywords)
+    for threads in (1, 2, 9):
+        for order, want in (("tree", outs), ("sequential", in_order)):
+            got = up.scan(arrays, op, initial=start, threads=threads, order=order, **how)
+            np.testing.assert_array_equal(got, want if len(xs) > 1 else want[0])
+    brought = [run for run in made if run.form.way == Way.BROUGHT]
+    assert {run.threads for run in brought} == {1, 2, 9}
+    assert {run.form.in_order for run in brought} == {False, True}
+    assert {run.shift > 0 for run in brought} == {few == 4}
+    assert any(run.depth for run in brought) == (few == 64)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.parametrize("keywords", [{}, {"reverse": True, "exclusive": True}], ids=str)
+def test_groups_that_lie_one_behind_the_other_are_scanned_where_they_lie(keywords, step, monkeypatch):
+    """Threads share them where one of them begins; large ones are scanned some items at a time."""
+    made = ways_of(monkeypatch)
+    keys = np.sort(SIZES)[::step]
+    op, xs, start = CASES_HERE["hash-u64"]()
+    for order in ("tree", "sequential"):
+        (want,) = alone(xs, op, keys, initial=start, order=order, **keywords)
+        for threads in (1, 2, 5):
+            how = {"segments": up.segments.groups(keys), "threads": threads, "order": order, **keywords}
+            np.testing.assert_array_equal(up.scan(xs[0], op, initial=start, **how), want)
+    assert {run.threads for run in made if run.form.way == Way.SORTED} == {1, 2, 5}
+
+
+def ways_of(monkeypatch):
+    """The runs that are made from now on, as if their items were many."""
+    made, begin = [], group_runs.Run.__init__
+
+    def told(run, *given):
+        begin(run, *given)
+        made.append(run)
+
+    monkeypatch.setattr(group_runs.Run, "__init__", told)
+    for name, size in (("STRETCH", 97), ("SORTED_STRETCH", 24)):
+        monkeypatch.setattr(group_runs, name, size)
+    for name in ("PARALLEL_ITEMS", "SHARED"):
+        monkeypatch.setattr(groups, name, 1)
+    return made
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -89,12 +131,23 @@ def test_rows_that_lie_in_any_way_share_the_groups(axis, order, turned, monkeypa
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("order", ["tree", "sequential"])
+def test_more_threads_than_rows_share_each_row(axis, order, monkeypatch):
+    made = ways_of(monkeypatch)
+    x = RNG.standard_normal((2, 60) if axis else (60, 2))
+    keywords = {"axis": axis, "reverse": True, "exclusive": True, "order": order}
+    got = up.scan(x, segments=up.segments.groups(SIZES[:60]), threads=9, **keywords)
+    np.testing.assert_array_equal(got, alone([x], "add", SIZES[:60], **keywords)[0])
+    assert [run.threads for run in made] == [9]
+
+
 @pytest.mark.parametrize("gaps", [False, True])
 @pytest.mark.parametrize("room", [1, 1 << 18])
 def test_neighbours_without_gaps_have_code_for_that(gaps, room, monkeypatch):
     """Which is vector code, ten times as fast; strips are as wide as the states of all groups fit into a near cache."""
-    asked, loop = [], groups._loop
-    monkeypatch.setattr(groups, "_loop", lambda plan, form: asked.append(form.across) or loop(plan, form))
+    asked, loop = [], group_runs._loop
+    monkeypatch.setattr(group_runs, "_loop", lambda plan, form: asked.append(form.across) or loop(plan, form))
     monkeypatch.setattr(groups, "STATES", room)
     x = RNG.standard_normal((60, 74))
     x = x[:, ::2] if gaps else x[:, :37]
@@ -129,9 +182,9 @@ KEYS = {
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_keys_of_every_kind(kind):
-    codes, counts = codes_of((KEYS[kind],), 5)
+    codes, groups = codes_of((KEYS[kind],), 5)
     assert codes.tolist() == [0, 1, 0, 2, 1]
-    assert counts.tolist() == [2, 2, 1]
+    assert groups == 3
 
 
 def test_keys_of_other_libraries():
@@ -144,9 +197,9 @@ def test_keys_of_other_libraries():
             pl.Series(text).cast(pl.Categorical), pa.array(values), pa.chunked_array([values[:2], values[2:]]),
             pa.array(values).dictionary_encode(), series.array,
         ):  # fmt: skip
-            codes, counts = codes_of((key,), 5)
+            codes, groups = codes_of((key,), 5)
             assert codes.tolist() == [0, 1, 0, 2, 1], key
-            assert counts.tolist() == [2, 2, 1]
+            assert groups == 3
 
 
 @pytest.mark.parametrize("initial", [None, 0.5, np.nan])
@@ -189,15 +242,14 @@ def test_texts_of_any_length_in_any_number_of_threads(threads, longest):
     texts = [words[k] for k in drawn]
     known = {}
     want = [known.setdefault(text, len(known)) for text in texts]
-    counted = np.bincount(want).tolist()
     whole = pa.array(["other", *texts, "more"])
     for key in (
         whole.slice(1, n), pa.chunked_array([whole[1:30_001], whole[30_001 : n + 1]]), pl.Series(texts),
         pd.Series(texts, dtype="string"), pd.Series(texts, dtype="str"), pa.array(texts, pa.large_string()),
     ):  # fmt: skip
-        codes, counts = codes_of((key,), n, threads)
+        codes, groups = codes_of((key,), n, threads)
         assert codes.tolist() == want, type(key)
-        assert counts.tolist() == counted
+        assert groups == len(known)
     assert codes_of((whole[:0],), 0, threads)[0].tolist() == []
 
 
@@ -208,9 +260,9 @@ def test_many_keys_and_several_columns():
     _, first, inverse = np.unique(many, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))[inverse]
     for key in (many, text, many.astype("S20")):
-        codes, counts = codes_of((key,), n)
+        codes, groups = codes_of((key,), n)
         np.testing.assert_array_equal(codes, rank)
-        np.testing.assert_array_equal(counts, np.bincount(rank))
+        assert groups == len(first)
     codes, _ = codes_of((SIZES, np.arange(N) % 3, SIZES > 20), N)
     pairs = SIZES * 3 + np.arange(N) % 3
     assert len(np.unique(codes)) == len(np.unique(pairs)) == len(np.unique(codes * 1000 + pairs))

@@ -73,7 +73,8 @@ def scan(
     Returns:
         An array (a tuple of arrays) of the input's shape, kind and device; with `map` or `finish`, of the dtypes that these
         functions return. The functions see narrow floats as float32, and times as int64. The dimensions of a result lie in memory
-        in the same order as those of a NumPy array that was scanned.
+        in the same order as those of a NumPy array that was scanned. An array or a tensor of a subclass, such as one with units,
+        gives a plain one, as `numpy.asarray` does; `upsweep.torch`, which scans tensors with gradients, keeps their class.
 
     Raises:
         ShapeError, DTypeError, OutputError, SegmentError, OperatorError, EngineError: before anything is written.
@@ -156,7 +157,7 @@ class _Prepared:
             if y is not None:
                 taught = getattr(known, "taught", None)
                 if taught is not None and part is not None:
-                    part.remember(*taught, y, x, None, out, *self._others, cores.setting)
+                    part.remember(taught, y, x, None, out, *self._others, cores.setting)
                 return y
         return self._checked(x, out)
 

@@ -167,8 +167,8 @@ class Grouping(Protocol):
         """Run a plan, which has no segments, for the items of each group alone: those for which all keys agree."""
         ...
 
-    def codes_of(self, keys: tuple[Any, ...], n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The number of each item's group, by first appearance, and how many items each group has. Of engines for this machine's
+    def codes_of(self, keys: tuple[Any, ...], n: int) -> tuple[np.ndarray, int]:
+        """The number of each item's group, by first appearance, and how many groups there are. Of engines for this machine's
         memory."""
         ...
 

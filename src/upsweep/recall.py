@@ -2,8 +2,8 @@
 
 Checking a call takes longer than a small scan does. Whatever the checks look at is a call's likeness; the function that
 ran a call is kept under it, and runs the next call that is alike. Numbers are alike by their type: their values are looked at in
-every call. Where the package has its C part, a call of arrays and numbers that comes once more runs in C from then on
-(`short_way`).
+every call. Where the package has its C part, a call of arrays and numbers that comes once more runs in C from then on, on the CPU
+or on a GPU (`short_way`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ known_calls: dict[Any, Callable[..., Any]] = {}
 MOST = 4096
 """Calls that are remembered; one more, and all are forgotten."""
 NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
+if short_way.part is not None:
+    short_way.part.tell_apart(LIKENESS)
 _NUMBER = {*NUMBERS, type(None)}
 _WHOLE = {int, type(None)}
 _looks: dict[tuple[type, ...], Callable[[tuple[Any, ...]], Any]] = {}
@@ -76,7 +78,7 @@ def run(
         taught = getattr(runs, "taught", None)
         if taught is not None and part is not None:
             part.remember(
-                *taught, y, xs, marks, out, initial, op, axis, exclusive, reverse, dtype, spelling, engine, reducing, keep,
+                taught, y, xs, marks, out, initial, op, axis, exclusive, reverse, dtype, spelling, engine, reducing, keep,
                 order, map, finish, wanted,
             )  # fmt: skip
         return y

@@ -258,9 +258,9 @@ def places_of(
     """The first or the last item of each group, or of each 1-D segment, whose starts are known."""
     if starts is not None:
         return starts[:-1] if first else starts[1:] - 1
-    codes, counts = engines.grouping(engine).codes_of(segments.values, shape[axis])
+    codes, groups = engines.grouping(engine).codes_of(segments.values, shape[axis])
     step = -1 if first else 1
-    places = np.empty(len(counts), np.int64)
+    places = np.empty(groups, np.int64)
     # A group has several places; the last that is written stays.
     places[codes[::step]] = np.arange(shape[axis])[::step]
     return places

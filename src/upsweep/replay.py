@@ -73,11 +73,14 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
     else:
         first = next(at for at, x in enumerate(objects) if x is ran.like)
         known = _known_several(again, first, heads, numbers, readers, makers, givers, wrote, several)
-    if short_way.runs(again) and kind is np.ndarray and heads in (None, _as_they_lie):
+    if short_way.runs(again) and heads in (None, _as_they_lie):
         # The C part reads arrays and numbers. It takes by identity what `recall` makes of all else: values that do not change.
         made = range(0) if out is not None else range(starts - len(views.outputs), starts)
-        holders = dict(numbers)
-        known.taught = again, tuple([holders.get(at) for at in range(len(objects)) if at not in made])  # type: ignore[attr-defined]
+        holders = {at: hold for at, hold in (*enumerate(readers), *numbers) if hold is not None}
+        held = tuple([holders.get(at) for at in range(len(objects)) if at not in made])
+        first = next(at for at, x in enumerate(objects) if x is ran.like)
+        makes = (None, None) if kind is np.ndarray else (tuple(makers), tuple(givers))
+        known.taught = again, held, *makes, first  # type: ignore[attr-defined]
     return known
 
 

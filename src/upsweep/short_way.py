@@ -1,8 +1,8 @@
-"""The C part of the memory of calls, where it was built: it runs remembered calls of NumPy's arrays without Python.
+"""The C part of the memory of calls, where it was built: it runs remembered calls without Python.
 
-It does what `recall`, `replay` and `cpu.again` do for such calls; they stay the only definition. It knows a call by the types,
-dtypes, shapes and strides of the arrays, offsets and lengths of segments by their dtype, numbers by their type, and all other
-arguments by identity. Any other call goes the long way.
+It does what `recall`, `replay`, `cpu.again` and `gpu.again` do for such calls; they stay the only definition. It knows a call by
+the types, dtypes, shapes and strides of NumPy's arrays, offsets and lengths of segments by their dtype, other arrays by
+`engine.LIKENESS`, numbers by their type, and all other arguments by identity. Any other call goes the long way.
 """
 
 from __future__ import annotations
@@ -28,4 +28,4 @@ part = _here()
 
 def runs(known: Any) -> bool:
     """Whether the C part runs what is known."""
-    return part is not None and type(known) is part.Launch
+    return part is not None and type(known) in (part.Launch, part.Launches)

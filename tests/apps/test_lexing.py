@@ -89,7 +89,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 def test_broken_source_too(text):
     for lexer in (apps.python_lexer(), apps.json_lexer()):
@@ -113,7 +113,7 @@ def test_the_standard_library():
         f for f in sorted(here.rglob("*.py")) if "site-packages" not in f.parts and "test" not in f.parts
     ]
     assert len(files) > 500
-    text = b"\n".join(f.read_bytes() for f in files)
+    text = b"\n".join(f.read_bytes() for f in files[::3])
     kinds, starts, ends = apps.tokenize(text, lexer)
     want_kinds, want_ends = by_re(text, lexer)
     np.testing.assert_array_equal(ends[kinds < len(lexer.kinds) - 1], want_ends)
@@ -168,6 +168,8 @@ def test_rules_that_need_too_much_are_refused():
         apps.Lexer([("a", "a"), ("far", "ab*c")])
     with pytest.raises(ValueError, match="empty"):
         apps.Lexer([("a", "a*")])
+    with pytest.raises(TypeError, match="pass a Lexer, as json_lexer"):
+        apps.tokenize(b"1", "python")
     with pytest.raises(up.DTypeError):
         apps.tokenize([1, 2], SMALL)
     with pytest.raises(up.ShapeError):

@@ -306,8 +306,8 @@ def test_sorts_are_numpys_stable_sort_to_the_bit(apps, dtype, kind):
         same(apps.argsort(x, descending=True), falling)
         same(apps.radix_sort(x, descending=True), x[falling])
     if dtype not in ("int8", "uint32"):
-        # Every round scans all items.
-        x = x if kind == "random" else x[:30_000]
+        # Every round scans all items: the most of them for one dtype.
+        x = x if kind == "random" and dtype == "float32" else x[:30_000]
         same(apps.quicksort(x), np.sort(x, kind="stable"))
 
 

@@ -58,6 +58,20 @@ def test_arrays_of_strings():
         apps.compare_strings(["a"], ["a", "b"])
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize("kind", [list, lambda x: np.array(x, object)])
+def test_a_missing_string_is_not_compared(kind, missing):
+    words = kind(["a", missing])
+    with pytest.raises(TypeError, match="none may be missing: here are"):
+        apps.compare_strings(words, words)
+
+
+@pytest.mark.parametrize("codes", [[None, 1], [1.5, 2.0]])
+def test_codes_of_strings_are_integers(codes):
+    with pytest.raises(up.DTypeError):
+        apps.compare_strings(codes, codes)
+
+
 @settings(max_examples=60)
 @given(st.integers(0, 2**200), st.integers(0, 2**200))
 @pytest.mark.parametrize("dtype", ["uint8", "uint64"])

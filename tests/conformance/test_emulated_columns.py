@@ -75,6 +75,10 @@ HELD = [
     Call("add-int8", ((3, 804, 7), 1), segments="lengths"),
     Call("max-int8", ((3, 802, 10), 1), reverse=True, exclusive=True),
     Call("add-int8", ((3, 804, 5), 1)),
+    # Initial values that travel with the launch.
+    Call("max-int8", ((3000, 7), 0), segments="lengths", initial="scalar"),
+    Call("add-uint8", ((2100, 11), 0), segments="offsets", reverse=True, exclusive=True, initial="scalar"),
+    Call("xor-bool", ((1500, 65), 0), exclusive=True, initial="scalar"),
 ]
 
 
@@ -93,14 +97,102 @@ def test_lines_of_bytes_that_lanes_hold_whole(emulated, call, monkeypatch):
     emulated.forget()
 
 
+FULL = [
+    Call("add-float32", ((700, 128), 0), exclusive=True, initial="rows"),
+    Call("hash-u64", ((300, 96), 0), reverse=True, segments="flags"),
+    Call("affine-float32-float32", ((600, 64), 0), segments="lengths"),
+    Call("max-float64", ((3, 400, 64), 1), reverse=True, exclusive=True),
+    Call("add-int8", ((500, 256), 0)),
+    Call("add-float16", ((600, 64), 0), reverse=True),
+    Call("max-bfloat16", ((400, 128), 0), segments="line"),
+    Call("max-int8", ((500, 128), 0), initial="rows"),
+]
+
+
+@pytest.mark.parametrize("fill", [False, True])
+@pytest.mark.parametrize("call", FULL, ids=str)
+def test_lines_at_sectors_without_idle_lanes_go_one_by_one(emulated, call, fill, monkeypatch):
+    """In two stages, and in the forms of large arrays."""
+    from upsweep.gpu import lines
+
+    found, wanted = set(), lines._are_full
+    monkeypatch.setattr(lines, "_are_full", lambda *given: found.add(wanted(*given)) or wanted(*given))
+    monkeypatch.setattr("upsweep.gpu.columns._fill", lambda choice: fill)
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    emulated.gpu.loaded.clear()
+    assert wrong(call, emulated) is None
+    assert found == {True}
+    assert "upsweep_columns" in emulated.gpu.loaded
+    emulated.forget()
+
+
+LARGE = [
+    (Call("add-float64", ((900, 24), 0), exclusive=True), (16, 8, 3)),
+    (Call("max-float64", ((700, 31), 0), reverse=True, initial="rows"), (16, 8, 3)),
+    (Call("affine-float32-float32", ((3, 300, 40), 1), reverse=True), (8, 16, 3)),
+    (Call("add-complex64", ((300, 80), 0)), (16, 4, 2)),
+    (Call("max-int64", ((500, 101), 0), exclusive=True), (8, 8, 3)),
+    (Call("affine-float32-float32", ((400, 127), 0)), (16, 4, 3)),
+    (Call("add-float32", ((500, 101), 0), reverse=True), (16, 8, 3)),
+    (Call("add-float32", ((900, 19), 0), reverse=True, exclusive=True), (32, 8, 4)),
+    (Call("add-float32", ((300, 204), 0), exclusive=True, initial="rows"), (16, 8, 3)),
+]
+"""Calls, with the items, warps and stages of their tiles. The last one has lines that begin at 16 bytes within sectors."""
+
+
+@pytest.mark.parametrize(("call", "form"), LARGE, ids=lambda x: str(x) if isinstance(x, Call) else None)
+def test_lines_in_the_forms_of_large_arrays(emulated, call, form, monkeypatch):
+    from upsweep.gpu import columns
+
+    found, wanted = set(), columns.Columns.spec
+    monkeypatch.setattr(columns, "_fill", lambda choice: True)
+    monkeypatch.setattr(columns, "for_one", lambda *given: None)
+    monkeypatch.setattr(
+        columns.Columns, "spec", lambda self, plan: found.add(self.shape) or wanted(self, plan)
+    )
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    assert wrong(call, emulated) is None
+    assert {(each.items, each.warps, each.stages) for each in found} == {form}
+    emulated.forget()
+
+
+STARTED = [
+    Call("add-int8", ((300, 64), 0), initial="scalar"),
+    Call("mul-bool", ((300, 36), 0), exclusive=True, initial="scalar"),
+    Call("min-uint8", ((300, 101), 0), segments="lengths", initial="scalar", reverse=True),
+    Call("max-int8", ((20, 64), 0), initial="scalar"),
+    Call("add-uint8", ((300, 2), 0), initial="scalar"),
+]
+
+
+@pytest.mark.parametrize("call", STARTED, ids=str)
+def test_columns_of_bytes_are_words_with_an_initial_value_in_each_byte(emulated, call, monkeypatch):
+    from upsweep.gpu import bytewise
+
+    words, wanted = [], bytewise._words
+    monkeypatch.setattr(bytewise, "_words", lambda *given: words.append(given) or wanted(*given))
+    emulated.forget()
+    assert wrong(call, emulated) is None
+    assert words
+    emulated.forget()
+
+
+GAPS = [
+    Call("max-int8", ((700, 37), 0), inside="stepped", segments="lengths"),
+    Call("add-uint8", ((301, 131), 0), inside="stepped", segments="line", reverse=True, exclusive=True),
+    Call("min-int8", ((1300, 13), 0), inside="padded", segments="offsets"),
+]
 TURNED = [
     Call("add-int8", ((145, 49), 0), inside="fortran"),
     Call("xor-bool", ((45, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
 ]
 
 
-@pytest.mark.parametrize("call", TURNED, ids=str)
-def test_bytes_that_would_be_turned_one_by_one_are_brought_first(emulated, call, monkeypatch):
+@pytest.mark.parametrize("call", [*TURNED, *GAPS], ids=str)
+def test_bytes_that_would_go_one_by_one_are_brought_first(emulated, call, monkeypatch):
+    monkeypatch.setattr("upsweep.gpu.columns.FLAT_LEAST", 0)
     monkeypatch.setattr("upsweep.gpu.shapes.bringing.LEAST", 0)
     monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
     emulated.forget()

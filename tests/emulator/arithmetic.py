@@ -192,6 +192,16 @@ def _dotted(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
     return total
 
 
+def _dotted_pairs(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
+    """dp2a: the products of two numbers of two bytes by the two lower or upper bytes of a word, summed."""
+    a, b = v[0], _bytes_of(w, v[1], kind[0] == "s")
+    b, signed, total = b[:2] if "lo" in mods else b[2:], mods[-1][0] == "s", v[2]
+    for k, y in enumerate(b):
+        half = w.let(f"trunc i32 {w.let(f'lshr i32 {a}, {16 * k}')} to i16")
+        total = w.let(f"add i32 {total}, {w.let(f'mul i32 {w.sized(half, 16, 32, signed)}, {y}')}")
+    return total
+
+
 def _funnel(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
     if "wrap" not in mods:
         raise Unknown("shf.clamp")
@@ -237,7 +247,8 @@ _INTEGER: dict[str, Callable[..., str]] = {
     "abs": lambda w, mods, kind, v: w.let(f"call i{BITS[kind]} @llvm.abs.i{BITS[kind]}(i{BITS[kind]} {v[0]}, i1 false)"),
     "div": _divided("div"), "rem": _divided("rem"), "shl": _shifted(True), "shr": _shifted(False),
     "mul": _multiplied, "mad": _multiplied_added, "min": _extreme("min"), "max": _extreme("max"),
-    "bfe": _field, "bfi": _inserted, "prmt": _permuted, "dp4a": _dotted, "shf": _funnel, "lop3": _looked_up,
+    "bfe": _field, "bfi": _inserted, "prmt": _permuted, "dp4a": _dotted, "dp2a": _dotted_pairs, "shf": _funnel,
+    "lop3": _looked_up,
     "popc": _counted("ctpop"), "clz": _counted("ctlz", "i1 false"), "bfind": _highest,
     "brev": lambda w, mods, kind, v: w.call(f"bitreverse.i{BITS[kind]}", f"i{BITS[kind]}", v[0]),
     "selp": lambda w, mods, kind, v: w.choose(v[2], f"i{BITS[kind]}", v[0], v[1]),

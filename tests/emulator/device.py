@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings import nvjitlink  # pyright: ignore[reportAttributeAccessIssue]
 
+from driver_functions import Functions
 from emulator.ptx import Kernel, translated
 from emulator.warps import run
 from no_device import tell_capability
@@ -87,6 +88,8 @@ class Gpu:
     def __init__(self, architecture: int, seed: int) -> None:
         self.architecture, self.rng = architecture, np.random.default_rng(seed)
         self.loaded: set[str] = set()
+        self.kernels: dict[int, Kernel] = {}
+        self.functions = Functions(lambda handle: (self.kernels[handle], self.kernels[handle].parameter))
         self.clusters: set[int] = set()
         """The sizes of clusters that were launched."""
 
@@ -107,6 +110,7 @@ class Gpu:
         }  # fmt: skip
         for name, answer in answers.items():
             patch.setattr(driver, name, answer)
+        self.functions.patch(patch)
         patch.setattr(compile, "cubin", ptx)
         tell_capability(patch, divmod(self.architecture, 10))
         patch.setattr(mailbox, "box", lambda device: Box())
@@ -115,7 +119,9 @@ class Gpu:
 
     def load(self, code: bytes, name: str, shared: int, device: int) -> Any:
         self.loaded.add(name)
-        return translated(code.rstrip(b"\0 ").decode(), name)
+        kernel = translated(code.rstrip(b"\0 ").decode(), name)
+        self.kernels[int(kernel)] = kernel
+        return kernel
 
     def launch(
         self,

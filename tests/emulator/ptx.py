@@ -60,7 +60,13 @@ class Kernel(NamedTuple):
     registers: int
     cluster: int
     """The number of blocks that read each other's shared memory."""
+    parameter: int
+    """Bytes of its parameter."""
     keeps: Any
+
+    def __int__(self) -> int:
+        """Its handle."""
+        return id(self.keeps)
 
 
 _SPECIAL = {"%tid.x": Word.THREAD, "%ctaid.x": Word.BLOCK, "%ntid.x": Word.THREADS, "%nctaid.x": Word.BLOCKS}
@@ -654,6 +660,11 @@ out:
 
 
 @cache
+def _parameter(text: str, entry: str) -> int:
+    found = re.search(rf"{entry}_param_0\[(\d+)\]", text)
+    return int(found[1]) if found else 8
+
+
 def translated(text: str, entry: str) -> Kernel:
     source, t = written(text, entry)
     llvm.initialize_native_target()
@@ -669,5 +680,10 @@ def translated(text: str, entry: str) -> Kernel:
     address = ctypes.c_void_p
     run = ctypes.CFUNCTYPE(None, address, address, ctypes.c_uint32, address, address)
     return Kernel(
-        run(engine.get_function_address("warp")), t.shared_end, max(1, len(t.places)), t.cluster, engine
+        run(engine.get_function_address("warp")),
+        t.shared_end,
+        max(1, len(t.places)),
+        t.cluster,
+        _parameter(text, entry),
+        engine,
     )

@@ -12,6 +12,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from cubins import frames
 from cuda.bindings import nvrtc
+from test_compile import WHOLE, compiles
 
 from upsweep.dtypes import named
 from upsweep.gpu import compile
@@ -31,17 +32,33 @@ def spilled(kernel: str, spec: str, arch: int) -> int:
     return max(frames(compile.made(compile.text(kernel, spec), (), arch)))
 
 
-@pytest.mark.parametrize("crowd", [1, 4])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("dtype", "crowd"),
+    [
+        ("float32", 1),
+        ("bfloat16", 4),
+        pytest.param("float32", 4, marks=SLOW),
+        pytest.param("bfloat16", 1, marks=SLOW),
+    ],
+)
 @pytest.mark.parametrize("kernel", SELECTIVE)
 def test_selective_scans_keep_their_registers(kernel, dtype, crowd):
     spec = selective_scans.spec_of(kernel, named(dtype), 16, GRAINS[dtype], 16, crowd)[0]
     assert spilled(kernel, spec, 90) == 0
 
 
-@pytest.mark.parametrize("few", [False, True])
-@pytest.mark.parametrize("layer", gated_layers.LAYERS)
-@pytest.mark.parametrize("kernel", GATED)
+@pytest.mark.parametrize(
+    ("kernel", "layer", "few"),
+    [
+        pytest.param(kernel, layer, few, marks=() if (k + j) % 2 == few else SLOW)
+        for k, kernel in enumerate(GATED)
+        for j, layer in enumerate(gated_layers.LAYERS)
+        for few in (False, True)
+    ],
+)
 def test_gated_layers_keep_their_registers(kernel, layer, few):
     spec, _, _ = gated_layers.spec_of(kernel, layer, named("bfloat16"), 8, ARRAYS[layer], few)
     assert spilled(kernel, spec, 90) <= ASIDE.get((nvrtc.nvrtcVersion()[1:], kernel, layer, few), 0)
@@ -77,16 +94,17 @@ def test_a_block_walks_as_many_groups_back_as_shared_memory_holds(room, teams):
     assert memory <= room
 
 
+@WHOLE
 @pytest.mark.parametrize(("arch", "size"), [(80, 4), (90, 8), (100, 2)])
-def test_layers_compile_for_pieces_of_any_size(arch, size):
+def test_layers_compile_for_pieces_of_any_size(arch, size, whole):
     """Plans for channels that begin anywhere, for every number of states, and for the widest dtype."""
     dtype = {2: "float16", 4: "float32", 8: "float64"}[size]
     for kernel, layer in zip(GATED, gated_layers.LAYERS):
         spec, _, _ = gated_layers.spec_of(kernel, layer, named(dtype), size, ARRAYS[layer], False)
-        spilled(kernel, spec, arch)
+        assert compiles(kernel, spec, arch, whole)
     for kernel, states in zip(SELECTIVE, (5, 12, 24)):
         spec = selective_scans.spec_of(kernel, named(dtype), states if size < 8 else 5, size, size, 1)[0]
-        spilled(kernel, spec, arch)
+        assert compiles(kernel, spec, arch, whole)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,23 @@ def moved(name: str, arch: int) -> bytes:
     return compile._compile(compile.text(module, one_pass.text(tuple(spec.items()))), arch, linked=False)
 
 
-@pytest.mark.parametrize(("name", "arch"), on_some_chips(SPECS))
+TWINS = {f"select: runs of {kind}" for kind in ("int32", "complex128", "uint8")}
+TWINS |= {f"select: runs of {kind}, lengths" for kind in ("float64", "bool", "float16")}
+"""The slow tests alone compile these: each value is selected with lengths or without them, and values of its size both ways."""
+FIRST = [name for name in SPECS if name not in TWINS]
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [
+        *on_some_chips(FIRST),
+        *[
+            pytest.param(name, arch, marks=pytest.mark.slow)
+            for name in sorted(TWINS)
+            for arch in (80, 90, 100)
+        ],
+    ],
+)
 def test_moves_compile_and_keep_their_registers(name, arch):
     # Tiles of 8192 items of a filter win even so, by fewer tiles (docs/dev/gpu-notes.md).
     most = 32 if name.startswith("cascade") else 8

@@ -17,7 +17,7 @@ from gpu_plans import Fused, apart, chosen, fused
 from upsweep.adjoint import RULES
 from upsweep.engine import EngineError
 from upsweep.function import Function
-from upsweep.gpu import driver, launch, shapes, sweeps
+from upsweep.gpu import compile, driver, launch, shapes, sweeps
 from upsweep.gpu.layout import arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import places_of_lines, room_of
@@ -68,6 +68,15 @@ CHOICES = [
     (["f8"], (64, 1000), 0, "short", False, False),
     (["f8"], (65, 1000), 0, "columns", False, False),
 ]
+
+
+def test_rows_in_segments_that_leave_tiles_empty_go_in_half_tiles():
+    """Also where room for heads comes on top."""
+    for flags in ({}, {"segmented": True}):
+        _, whole = chosen((ops.ADD, ["i2"], (2000, 1 << 20), 1, flags))
+        _, half = chosen((ops.ADD, ["i2"], (2000, 17000), 1, flags))
+        assert half.shape.carry
+        assert 2 * half.tile == whole.tile
 
 
 @pytest.mark.parametrize(("dtypes", "shape", "axis", "kernel", "together", "carry"), CHOICES)
@@ -540,6 +549,7 @@ def test_segments_that_nobody_wrote_down_are_bits_where_kernels_read_them(
     answers = {"architecture": 90, "attribute": 132, "blocks_per_multiprocessor": 3, "load": None}
     for name, answer in answers.items():
         monkeypatch.setattr(driver, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(compile, "cubin", lambda *_: b"")
     f4, x = np.dtype("f4"), View(0, shape, c_strides(shape, 4), np.dtype("f4"), 0, None, None)
     plan = Plan(ops.ADD, (f4,), (f4,), (f4,), shape, axis, segmented=True, **flags)
     marks = Marks(x, shape[axis], lambda *_: None, given=False)
@@ -569,8 +579,10 @@ def test_few_columns_share_a_warp(columns, n):
         (8, {}, 0),
         (12, {}, 12),
         (33, {}, 33),
-        (64, {}, 64),
-        (128, {}, 128),
+        (56, {}, 56),
+        (64, {}, 0),
+        (128, {}, 0),
+        (128, {"segmented": True}, 0),
         (136, {}, 0),
         (33, {"phase": 4}, 0),
         (33, {"reverse": True}, 33),
@@ -583,6 +595,15 @@ def test_lines_of_few_columns_are_one_stretch(columns, flags, stretch):
     assert choice.shape.stretch == stretch
     assert choice.column_groups == (1 if stretch else -(-columns // 32))
     assert choice.shared_bytes(plan) <= shapes.chip(90).shared
+
+
+@pytest.mark.parametrize("dtypes", [["f4"], ["f8"], ["f2", "f2"]])
+def test_stretches_in_more_stages_have_all_the_blocks_of_their_shape(dtypes):
+    for columns in range(3, 129):
+        plan, choice = chosen((ops.AFFINE if dtypes[1:] else ops.ADD, dtypes, (1 << 21, columns), 0, {}))
+        blocks, stages = choice.shape.blocks, choice.shape.stages
+        assert stages == 2 or choice.blocks(plan) == blocks
+        assert stages == 2 or columns not in range(17, 32) or blocks == 2
 
 
 @pytest.mark.parametrize("arch", sorted(shapes.CHIPS))

@@ -4,9 +4,14 @@ launches are recorded.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import itertools
 import struct
+import sys
+import threading
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +19,8 @@ import pytest
 pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 import upsweep as up
-from upsweep import engine, recall
+from driver_functions import CONTEXT, Functions
+from upsweep import engine, recall, short_way
 from upsweep.gpu import again, arrays, compile, driver, launch
 from upsweep.gpu.arrays import Kind
 from upsweep.gpu.view import View, c_strides
@@ -44,7 +50,7 @@ def likeness(x):
 
 KIND = Kind(
     lambda x: View(x.ptr, x.shape, x.strides, x.dtype, x.device, KIND, x),
-    lambda like, shape, dtype: View(1 << 30, shape, c_strides(shape, dtype.itemsize), dtype, 0, KIND, None),
+    lambda like, shape, dtype: KIND.view(DeviceArray(1 << 31, shape, dtype=dtype)),
     lambda view: 7,
     likeness=engine.Likeness(
         likeness, {"cuda": engine.Way(lambda like, shape, dtype: lambda _: DeviceArray(1 << 31, shape, dtype=dtype))}
@@ -53,28 +59,50 @@ KIND = Kind(
 )  # fmt: skip
 
 
+WORK = SimpleNamespace(place=(1 << 35, 1 << 36, 1 << 37, 99))
+
+
 class Context:
     def __init__(self, device): ...
     def __enter__(self): ...
     def __exit__(self, *_): ...
 
 
+def parameters(handle):
+    """The bytes of the parameters of the launch of a kernel."""
+    one = next(x for x in launch._launches.values() if x.kernel == handle)
+    return handle, one.packer.size + len(one.values) + 16 * len(one.told) + len(one.frozen)
+
+
 @pytest.fixture
-def launched(monkeypatch):
+def functions(monkeypatch):
+    """The driver's functions for the C part."""
+    made = Functions(parameters)
+    made.patch(monkeypatch)
+    return made
+
+
+@pytest.fixture(params=["C", "Python"])
+def launched(request, monkeypatch, functions):
     """The parameters of each launch, and how often a call was checked."""
-    calls, checked = [], []
+    calls, checked, kernels = [], [], itertools.count(1)
+    if request.param == "Python":
+        monkeypatch.setattr(short_way, "part", None)
+    elif short_way.part is None:
+        pytest.skip("the C part was not built")
     answers = {
         "architecture": 90,
         "attribute": 132,
         "blocks_per_multiprocessor": 3,
-        "load": None,
         "on_device": Context,
     }
     for name, answer in answers.items():
         given = answer if name == "on_device" else lambda *_, answer=answer: answer
         monkeypatch.setattr(driver, name, given)
     monkeypatch.setattr(driver, "is_current", lambda device: True)
-    monkeypatch.setattr(launch, "workspace", lambda *_: None)
+    monkeypatch.setattr(driver, "load", lambda *_: next(kernels))
+    monkeypatch.setattr(launch, "workspace", lambda *_: WORK)
+    monkeypatch.setattr(again, "workspace", lambda *_, device: WORK)
     monkeypatch.setattr(compile, "cubin", lambda *_: b"")
     monkeypatch.setattr(driver, "launch", lambda *call: calls.append(call[-1]))
     monkeypatch.setattr(engine, "load", lambda name: __import__("upsweep.gpu", fromlist=["gpu"]))
@@ -201,9 +229,10 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_short_way_launches_what_the_long_way_does(form, launched):
-    """With other numbers, and arrays in other places, of another alignment the last."""
-    calls, checked = launched
+def test_the_short_way_launches_what_the_long_way_does(form, launched, monkeypatch):
+    """The same kernels, with other numbers, and arrays in other places, of another alignment the last."""
+    (_, checked), calls = launched, []
+    monkeypatch.setattr(driver, "launch", lambda *call: calls.append(call))
     call = FORMS[form]
     given = [[DeviceArray(65536 * k + 4096 * i) for k in (1, 2, 3)] + [i] for i in range(3)]
     given.append([DeviceArray(65536 * k + 4 * k) for k in (1, 2, 3)] + [3])
@@ -216,6 +245,11 @@ def test_the_short_way_launches_what_the_long_way_does(form, launched):
         call(*each)
     assert short == calls
     assert len(set(calls)) == 4
+    # Once more, where the C part has found them.
+    calls.clear()
+    for each in given * 3:
+        call(*each)
+    assert calls == short * 3
 
 
 @pytest.mark.parametrize("written", [65536, 65552, 131072, 131088, 262144])
@@ -224,6 +258,199 @@ def test_a_second_input_under_what_is_written(written, launched):
     for at in (1 << 20, written, 1 << 20):
         up.scan((DeviceArray(65536), DeviceArray(131072), 0.5), map=scaled, out=DeviceArray(at))
     assert len(checked) == 1 + (written in (65552, 131088))
+
+
+in_c = pytest.mark.parametrize("launched", ["C"], indirect=True)
+
+
+@in_c
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "flags"])
+def test_the_third_call_runs_in_c(form, launched, found):
+    """The first is checked, the second is remembered."""
+    x, y, z = [DeviceArray(65536 * k) for k in (1, 2, 3)]
+    for count in range(4):
+        FORMS[form](x, y, z, 1)
+        assert len(found) == max(0, count - 1)
+
+
+@in_c
+def test_results_that_the_c_part_makes(launched, found):
+    calls, _ = launched
+    for k in range(4):
+        y = up.scan(DeviceArray(65536 + 4096 * k))
+        assert (type(y), y.ptr, y.shape) == (DeviceArray, 1 << 31, (1000,))
+        assert places(calls[-1]) == (65536 + 4096 * k, 1 << 31)
+        pair = up.reduce((DeviceArray(65536), DeviceArray(131072)), "affine")
+        assert [one.shape for one in pair] == [(), ()]
+    assert len(found) == 4
+
+
+@in_c
+@pytest.mark.parametrize("other", [{"dtype": "i4"}, {"shape": (999,)}, {"strides": (8,)}, {"device": 1}])
+def test_arrays_of_another_likeness_are_not_found(other, launched, found):
+    x, y = DeviceArray(65536), DeviceArray(1 << 20)
+    for _ in range(3):
+        up.scan(x, out=y)
+    assert len(found) == 1
+    with contextlib.suppress(ValueError, TypeError, up.EngineError):
+        up.scan(DeviceArray(65536, **other), out=y)
+    with contextlib.suppress(ValueError, TypeError, up.EngineError):
+        up.scan(x, out=DeviceArray(1 << 20, **other))
+    # In place is another call.
+    up.scan(y, out=y)
+    assert len(found) == 1
+
+
+@in_c
+def test_no_likeness_is_asked_for_in_c_before_a_call_was_learnt(launched, found, monkeypatch):
+    x, y, asked = DeviceArray(65536), DeviceArray(1 << 20), []
+    counting = KIND.likeness._replace(of=lambda x: asked.append(x) or likeness(x))
+    monkeypatch.setitem(engine.LIKENESS, DeviceArray, counting)
+    counts = []
+    for _ in range(4):
+        up.scan(x, out=y)
+        counts.append(len(asked))
+        asked.clear()
+    # In Python, in Python and as it is learnt, in C.
+    assert counts == [2, 4, 2, 2]
+    assert len(found) == 2
+
+
+@in_c
+def test_a_workspace_is_asked_for_at_each_launch(launched, functions, monkeypatch):
+    """Another stream, or a recording of one, has another."""
+    calls, _ = launched
+    x, y, asked = DeviceArray(65536, (1 << 20,)), DeviceArray(1 << 30, (1 << 20,)), []
+
+    def workspace(arrivals, nodes, stream, device):
+        asked.append((arrivals, nodes, stream, device))
+        return SimpleNamespace(place=(len(asked), 2, 3, 4))
+
+    monkeypatch.setattr(again, "workspace", workspace)
+    recall.forget()
+    up.scan(x, out=y)
+    for k in range(1, 5):
+        up.scan(x, out=y)
+        assert struct.unpack_from("<4Q", calls[-1]) == (k, 2, 3, 4)
+    assert len(asked) == 4
+    assert {one[2:] for one in asked} == {(7, 0)}
+
+
+@in_c
+def test_errors_of_the_driver(launched, found, monkeypatch):
+    calls, _ = launched
+    x, y = DeviceArray(65536), DeviceArray(1 << 20)
+    for _ in range(3):
+        up.scan(x, out=y)
+
+    def refused(*_):
+        raise up.EngineError("CUDA: out of resources")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "launch", refused)
+        for _ in range(2):
+            with pytest.raises(up.EngineError, match="out of resources"):
+                up.scan(x, out=y)
+    before = len(calls)
+    up.scan(x, out=y)
+    assert len(calls) == before + 1
+    assert len(found) == 2
+
+
+@in_c
+def test_the_context_of_the_arrays_is_current_meanwhile(launched, functions, monkeypatch):
+    x, y, during = DeviceArray(65536), DeviceArray(1 << 20), []
+    for _ in range(3):
+        up.scan(x, out=y)
+    assert functions.made_current == []
+    monkeypatch.setattr(driver, "launch", lambda *_: during.append(functions.context))
+    for before in (0, 8192):
+        functions.context = before
+        up.scan(x, out=y)
+        assert functions.context == before
+    assert during == [CONTEXT] * 2
+    assert functions.made_current == [CONTEXT, 0, CONTEXT, 8192]
+
+
+@in_c
+def test_other_threads_run_during_a_launch(launched, monkeypatch):
+    """The driver may wait until another thread has run Python."""
+    x, y, ran = DeviceArray(65536), DeviceArray(1 << 20), threading.Event()
+    for _ in range(3):
+        up.scan(x, out=y)
+    monkeypatch.setattr(driver, "launch", lambda *_: threading.Thread(target=ran.set).start() or ran.wait(60))
+    up.scan(x, out=y)
+    assert ran.is_set()
+
+
+@in_c
+def test_several_threads(launched, monkeypatch):
+    """Each launches on its own arrays, while what is known is forgotten."""
+    seen, wrong = threading.local(), []
+    monkeypatch.setattr(driver, "launch", lambda *call: setattr(seen, "last", places(call[-1])))
+
+    def work(k):
+        for i in range(300):
+            at = (65536 + 4096 * k + 4 * (i % 3), (1 << 20) + 4096 * k)
+            up.scan(DeviceArray(at[0]), out=DeviceArray(at[1]))
+            if seen.last != at:
+                wrong.append((seen.last, at))
+            if i % 50 == k:
+                recall.forget()
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@in_c
+def test_nothing_is_kept_or_given_back_too_often(launched, functions, monkeypatch):
+    x, y, z, work = (
+        DeviceArray(65536),
+        DeviceArray(131072),
+        DeviceArray(1 << 20),
+        SimpleNamespace(place=WORK.place),
+    )
+    held = [x, y, z, work, work.place, DeviceArray, KIND.pointer, KIND.stream, None, KIND.likeness.of]
+    monkeypatch.setattr(again, "workspace", lambda *_, device: work)
+    recall.forget()
+    monkeypatch.setattr(driver, "launch", lambda *_: None)
+
+    def refused(*_):
+        raise up.EngineError("refused")
+
+    def counts():
+        gc.collect()
+        return [sys.getrefcount(each) for each in held]
+
+    def turn():
+        for _ in range(4):
+            up.scan(x)
+            up.scan(x, out=z)
+            up.scan(z, out=z)
+            up.linear_recurrence(x, y, initial=1.5, out=z)
+            up.linear_recurrence(x, x)
+            up.reduce((x, y), "affine")
+            # They overlap.
+            up.scan(x, out=DeviceArray(65552))
+        with monkeypatch.context() as patch:
+            patch.setattr(driver, "launch", refused)
+            for _ in range(4):
+                with pytest.raises(up.EngineError, match="refused"):
+                    up.scan(x, out=z)
+
+    for _ in range(3):
+        turn()
+    before = counts()
+    for k in range(50):
+        turn()
+        if k % 10 == 0:
+            recall.forget()
+    turn()
+    assert max(abs(after - then) for then, after in zip(before, counts())) < 30
 
 
 def test_tensors_on_the_host_stay_with_the_host(monkeypatch):

@@ -47,9 +47,16 @@ def test_few_long_rows_share_a_multiprocessor(rows, blocks):
     assert choice.shared_bytes(plan) * blocks <= choice.chip.shared
 
 
-@pytest.mark.parametrize("arch", [86, 90])
-@pytest.mark.parametrize("n", [4096, 8192])
-def test_nothing_is_spilled(n, arch):
+@pytest.mark.parametrize(
+    ("arch", "n"),
+    [
+        (86, 4096),
+        (90, 8192),
+        pytest.param(86, 8192, marks=pytest.mark.slow),
+        pytest.param(90, 4096, marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_is_spilled(arch, n):
     plan, choice = gradients("bfloat16", (8, 1536, n), arch)
     code = compile.made(compile.text(choice.kernel, choice.spec(plan)), functions.linked(plan), arch)
     assert choice.shared_bytes(plan) <= choice.chip.shared

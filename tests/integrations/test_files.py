@@ -237,6 +237,7 @@ COLUMNS = {
     "texts": (["1", "1,234"], None, "holds text, such as '1,234'"),
     "nothing": ([None], None, "begins with missing values, and dtype= "),
     "pairs": ([1.0], "complex128", "a table has no columns of complex128"),
+    "halves": ([1.0], "bfloat16", "a table has no columns of bfloat16"),
 }
 
 

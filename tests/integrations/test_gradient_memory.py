@@ -40,6 +40,9 @@ def test_gradients_are_those_of_the_composed_rules(shape, segments, device):
     torch.manual_seed(0)
     ways = itertools.product((False, True), ("tree", "sequential"), (False, True))
     for reverse, order, from_state in ways:
+        # Half of the ways have each pair of these three.
+        if shape != "channels" and reverse ^ (order == "sequential") ^ from_state:
+            continue
         dtype = torch.bfloat16 if shape == "channels" and from_state else torch.float64
         a = torch.rand(MULTIPLIERS[shape], device=device).to(dtype).requires_grad_()
         b = torch.randn(SHAPE, device=device).to(dtype).requires_grad_()

@@ -104,8 +104,11 @@ def test_a_tensor_of_another_class_is_one():
 
     image = torch.tensor(X).as_subclass(Image)
     np.testing.assert_array_equal(np.asarray(up.scan(image, axis=0)), up.scan(X, axis=0))
-    assert isinstance(up.scan(image, axis=0), torch.Tensor)
-    assert up.scan(image.clone().requires_grad_(), axis=0).requires_grad
+    assert type(up.scan(image, axis=0)) is torch.Tensor
+    assert type(import_module("upsweep.torch").scan(image, axis=0)) is Image
+    followed = up.scan(image.clone().requires_grad_(), axis=0)
+    assert followed.requires_grad
+    assert type(followed) is Image
 
 
 @pytest.mark.parametrize("name", [*CALLS, "lfilter"])

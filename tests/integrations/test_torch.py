@@ -132,8 +132,7 @@ FILTERS = {
 
 
 @pytest.mark.parametrize("filter_", FILTERS)
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize(("dtype", "n"), [("float64", 1), ("float64", 2), ("float64", 5), ("complex128", 2)])
 def test_gradients_of_filters(tensor, filter_, dtype, n):
     x = tensor(2, n, 2, dtype=getattr(torch, dtype)).requires_grad_()
     b, a = (torch.tensor(c, dtype=x.dtype, device=x.device, requires_grad=True) for c in FILTERS[filter_])

@@ -51,7 +51,9 @@ def test_an_operator_that_calls_functions_compiles(no_device_needed):
     compile_all(KERNELS["brent-kung"].setup(100, 64, 32), np.dtype(np.float64), "logaddexp")
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if k % 3 else ()) for k, name in enumerate(MISTAKES)]
+)
 def test_mistakes_compile(name, no_device_needed):
     compile_all(MISTAKES[name].setup, np.dtype(np.int32))
 

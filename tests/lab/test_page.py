@@ -312,6 +312,15 @@ def test_the_same_settings_give_the_same_page():
     assert page(dials, [dials]) == page(dials, [dials])
 
 
+def test_formulas_of_one_section_stand_beside_no_several():
+    """1024 threads scan 2000 items in two sections, whose costs are not those of one."""
+    for n, several in ((1024, False), (2000, True)):
+        shown = payload(replace(first("kogge-stone"), n=n))
+        expected = {form["count"]: form["value"] for form in shown["formulas"]}
+        assert expected == {what: shown["counts"][what] for what in expected}
+        assert (not expected) == several
+
+
 def test_what_a_file_holds_of_its_first_kernel():
     """Every dial can be turned, every barrier can be taken out, and a barrier can be put before every line that all threads
     pass.

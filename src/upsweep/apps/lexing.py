@@ -143,7 +143,7 @@ def tokenize(text: Any, lexer: Lexer) -> tuple[Any, Any, Any]:
         belongs to one token. Arrays are of the text's kind, NumPy's for bytes and str.
 
     Raises:
-        ShapeError, DTypeError: an array that is no 1-D uint8.
+        ShapeError, DTypeError: an array that is no 1-D uint8. TypeError: a lexer that is none.
 
     >>> from upsweep import apps
     >>> lexer = apps.json_lexer()
@@ -153,6 +153,8 @@ def tokenize(text: Any, lexer: Lexer) -> tuple[Any, Any, Any]:
 
     Source: Hillis and Steele (1986); Mytkowicz, Musuvathi and Schulte, "Data-parallel finite-state machines" (2014).
     """
+    if not isinstance(lexer, Lexer):
+        raise TypeError(f"pass a Lexer, as json_lexer() makes one, not this {type(lexer).__name__}")
     if isinstance(text, (str, bytes, bytearray, memoryview)):
         text = np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8)
     xp, (text,), give = enter(text)

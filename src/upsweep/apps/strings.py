@@ -11,8 +11,10 @@ import numpy as np
 from upsweep import api, homes
 from upsweep.apps import moving
 from upsweep.apps.big_integers import LAST_NONZERO
-from upsweep.apps.kinds import enter
+from upsweep.apps.kinds import INTEGRAL, enter
 from upsweep.arguments import ShapeError
+from upsweep.dtypes import kind_of
+from upsweep.engine import DTypeError
 from upsweep.host import labelled, view
 
 _FIRST = 8
@@ -35,7 +37,8 @@ def compare_strings(a: Any, b: Any) -> Any:
         int8 of the shape (...).
 
     Raises:
-        ShapeError: different numbers of strings, or codes of different shapes. TypeError: str against bytes.
+        ShapeError: different numbers of strings, or codes of different shapes. TypeError: str against bytes, or a missing
+            string. DTypeError: codes that are no integers.
 
     >>> from upsweep import apps
     >>> apps.compare_strings(["scan", "scan", "up"], ["scan", "scans", "down"]).tolist()
@@ -48,11 +51,11 @@ def compare_strings(a: Any, b: Any) -> Any:
     if isinstance(a, str) or isinstance(b, str):
         raise ShapeError("one string is a list of its characters here: pass lists, [a] and [b]")
     if _holds_strings(a) or _holds_strings(b):
-        try:
-            return _compared(a, b)
-        except TypeError as error:
-            raise TypeError(f"str is compared with str, and bytes with bytes ({error})") from error
+        return _compared(a, b)
     xp, (a, b), give = enter(a, b)
+    for codes in (a, b):
+        if math.prod(codes.shape) and kind_of(codes.dtype) not in INTEGRAL:
+            raise DTypeError(f"strings are str, bytes or integer codes, got {codes.dtype}")
     if a.shape != b.shape or a.ndim == 0:
         raise ShapeError(
             f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}: both need one shape, codes along the last axis"
@@ -71,12 +74,27 @@ def _compared(a: Any, b: Any) -> Any:
     """The signs of strings that Python holds, in lists, or NumPy and pandas."""
     if isinstance(a, Sequence) and isinstance(b, Sequence):
         _same_number(len(a), len(b))
+        _alike({*map(type, a), *map(type, b)})
         # Whether strings are equal mostly shows at their lengths.
         codes = bytes([2 if p > q else p == q for p, q in zip(a, b)])
         return np.frombuffer(codes, np.int8) - np.int8(1)
     a, b = (np.array(v, object) if isinstance(v, Sequence) else view(v) for v in (a, b))
     _same_number(a.shape, b.shape)
+    _alike({kind for v in (a, b) for kind in _types(v)})
     return np.greater(a, b).view(np.int8) - np.less(a, b).view(np.int8)
+
+
+def _types(v: np.ndarray) -> set[type]:
+    return set(map(type, v.flat)) if v.dtype.kind in "OT" else {v.dtype.type}
+
+
+def _alike(kinds: set[type]) -> None:
+    """A TypeError for values that have no order, or that are no strings: a missing one is less than none, nor equal to it."""
+    if not any(all(issubclass(kind, text) for kind in kinds) for text in (str, bytes)):
+        raise TypeError(
+            "str is compared with str, and bytes with bytes, and none may be missing: here are "
+            + ", ".join(sorted(kind.__name__ for kind in kinds))
+        )
 
 
 def _same_number(a: Any, b: Any) -> None:

@@ -168,13 +168,13 @@ def _functions(
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The columns of a table that are scanned, and the functions that its expressions say."""
     table = bare(source).suffix in TABLES
-    if table and map_ and not columns:
+    if table and map_ is not None and not columns:
         columns = formulas.columns_in(map_)
     inputs = columns if table or columns else ("x",)
     functions: dict[str, Any] = {}
-    if map_:
+    if map_ is not None:
         functions["map"] = formulas.function_of(map_, inputs)
-    if finish:
+    if finish is not None:
         functions["finish"] = formulas.function_of(finish, inputs, finish=True)
     return columns, functions
 

@@ -17,13 +17,11 @@ def pointer(builder: Any, address: Any, ty: Any = I64) -> Any:
     return builder.inttoptr(address, ty.as_pointer())
 
 
-def fetch(builder: Any, place: Any, to_write: bool) -> None:
-    """Have the second nearest cache fetch a line that will be read, or the nearest one a line that will be written. The place
-    need not be memory.
-    """
+def fetch(builder: Any, place: Any, written: bool = False, near: bool = False) -> None:
+    """Have the second nearest cache, or the nearest, fetch a line that will be read or written. The place need not be memory."""
     words = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
     ask = cgutils.get_or_insert_function(builder.module, words, "llvm.prefetch.p0")
-    builder.call(ask, [place, I32(int(to_write)), I32(3 if to_write else 2), I32(1)])
+    builder.call(ask, [place, I32(int(written)), I32(3 if near else 2), I32(1)])
 
 
 @intrinsic
@@ -66,6 +64,17 @@ def bytes_at(typing, address):
         return builder.load(pointer(builder, arguments[0]), align=1)
 
     return types.int64(types.int64), code
+
+
+@intrinsic
+def fetched(typing, address):
+    """Have the nearest cache fetch a line that will be read and written. The address need not be memory's."""
+
+    def code(context, builder, signature, arguments):
+        fetch(builder, pointer(builder, arguments[0], I8), written=True, near=True)
+        return context.get_dummy_value()
+
+    return types.void(types.int64), code
 
 
 @intrinsic

@@ -7,60 +7,109 @@ from typing import NamedTuple
 
 BLOCK = 8
 """Items of the smallest block whose sum a group's state holds."""
-STRETCH, MOST = 1 << 18, 1 << 24
-"""Items that are brought together by groups at once: so many, or 8 a group, up to MOST. ms of one core for sums of 3.4 million
-float64 by stretches of 2^16, 2^17, 2^18, and one by one, where 8 items of a group wait with their places and the processor
-guesses where each block ends: 3844 groups of flights 13.9 12.2 11.1 17, 16 groups 8.6 8.2 7.8 12. 50000 groups of uneven sizes,
-by 2^18 14, of 3.2 million 25, one by one 22; groups at random: 20000 by 2^18 20, one by one 26, 100000 46, all at once 36, one
-by one 55, a million 178 56 50. Sorted keys 6, one by one 5.
-"""
+STRETCH = 1 << 17
+"""Items that are brought together by groups at once, where groups are few: they stay in a near cache with their results."""
+FEW = 1 << 12
+"""So many groups are brought together at once; the items of more are first divided into buckets. The phases in docs/dev/cpu-notes.md
+add up, for 1000, 10^5 and 10^6 groups, to 10, 15 and 35 ns an item of moves at once, and to 11, 12 and 14 by buckets."""
+BUCKETS, BUCKET_BYTES = 128, 1 << 19
+"""Buckets at most, and the bytes of one that stays in a near cache while its items are sorted by groups. ns an item to go to 32,
+64, 128, 256, 512 buckets 1.9 2.7 3.5 4.4 5.5, and back 1.8 2 3.2 3.3 3.3."""
+SORTED_STRETCH = 1 << 11
+"""Items of a group that are scanned at once, where groups lie one behind the other."""
+AHEAD = 32
+"""How many items further on the state of an item's group is fetched, and the lines of its bucket. ns an item in order, 10^5 and
+10^6 groups, by 16, 32, 64 items: 2.7 2.5 3.4, 7.5 6.9 8.5; none 5.0, 10.4."""
+SHARED = 1 << 19
+"""Several threads share rows of so many items. ns of processor time an item by one thread and two, 2, 1000, 10^5 groups, a busy
+machine: 10^5 items 6.4 8.4, 6.6 12.8, 16 22; by the clock 6.6 9.9, 6.9 14.8, 44 28; 10^6 items 5.8 7.5, 7.9 10.9, 13 16; by the
+clock 60 17, 93 76, 146 85."""
+MANY = 8
+"""In order one thread scans a row, unless there are so many."""
 STRIP, STATES = 16, 1 << 18
 """Rows that are scanned side by side in order, where neighbours in memory are rows: as many as have items in a cache line, and
 where they lie without a gap as many as have states in so many bytes."""
 
 
+class Way(IntEnum):
+    """How a loop goes over the items of a row."""
+
+    # One by one, with a state for each group.
+    IN_TURN = 0
+    # Items are brought together by groups, and results go back.
+    BROUGHT = 1
+    # They lie one group behind the other.
+    SORTED = 2
+
+
+class Phase(IntEnum):
+    """What a launch does. Several threads go through the phases together."""
+
+    # All of it, for the rows of some sets.
+    ALL = 0
+    # Count the items of each bucket among some items of a row.
+    COUNT = 1
+    # Find where each thread's items of each bucket go.
+    PLACE = 2
+    # Bring some items to their buckets.
+    SPREAD = 3
+    # Scan the groups of some buckets.
+    SCAN = 4
+    # Bring results back to the places of some items.
+    RETURN = 5
+
+
 class Word(IntEnum):
     """The int64 words of a launch. Behind them stand, for each input and then for each output, the bytes from one item of a row
     to the next, and those from one row to the next; for each component the bytes from the start of one row to that of the next;
-    and for each component the addresses of block sums, of prefixes, of items that wait (BLOCK a group), and of the items of a
-    stretch.
+    and for each component the addresses of block sums, of prefixes, of items that wait (BLOCK a group), of items in buckets, and
+    of the items of a bucket that are sorted by groups.
     """
 
-    # The items that are listed.
-    N = 0
+    PHASE = 0
+    # The items of a row.
+    N = 1
     # The group of each item, int32.
-    CODES = 1
+    CODES = 2
     # The bytes from the group of one item to that of the next.
-    STEP = 2
-    # The items of each group so far, int64.
-    COUNTS = 3
-    # The first group of those listed.
+    STEP = 3
     GROUPS = 4
-    # The group behind the last of those listed.
-    GROUPS_END = 5
-    # The start of each group's states, int64.
-    SLOTS = 6
-    # Where the items of each group begin and end among those of a stretch, int32.
-    BEGINS = 7
-    ENDS = 8
-    # The items of a stretch.
-    STRETCH = 9
-    # The places of the items, int64, or 0 for all of them.
-    LIST = 10
-    # The place of the item whose index is 0: an item's index is its distance from there.
-    ZERO = 11
+    # A group's bucket is its number without so many bits.
+    SHIFT = 5
+    BUCKETS = 6
+    # The threads, and the one of this launch.
+    THREADS = 7
+    THREAD = 8
+    # The items of each group so far, int64, where items are brought together; else a byte, whether there are any.
+    COUNTS = 9
+    # Where the next item of each bucket goes, for each thread in turn, int64; and where the first one went.
+    CURSORS = 10
+    BEGINS = 11
+    # The number of each item in buckets among its bucket's groups, int32.
+    LOCALS = 12
+    # For each group of a bucket, where its next item goes.
+    INNER = 13
+    # The items that are brought together at once.
+    STRETCH = 14
+    # The block sums of a group's state; none where all items are brought together at once, and groups share one.
+    DEPTH = 15
+    # The first of the items of a phase and the one behind the last, or the first bucket and the one behind the last.
+    FROM = 16
+    BEHIND = 17
+    # The item whose index is 0: an item's index is its distance from there.
+    ZERO = 18
     # Where the first row of each set of rows lies: so many addresses for each input, for each output, and for each start.
-    SETS = 12
-    SETS_STEP = 13
+    SETS = 19
+    SETS_STEP = 20
     # The first set that is scanned, and the set behind the last.
-    SET = 14
-    SET_END = 15
+    SET = 21
+    SET_END = 22
     # The first row of each set that is scanned, and the row behind the last.
-    ROW = 16
-    ROW_END = 17
+    ROW = 23
+    ROW_END = 24
     # The rows that are scanned side by side.
-    STRIP = 18
-    ARRAYS = 19
+    STRIP = 25
+    ARRAYS = 26
 
 
 class Form(NamedTuple):
@@ -70,6 +119,7 @@ class Form(NamedTuple):
     exclusive: bool
     in_order: bool
     """Whether a group's state is its last prefix alone."""
+    way: Way
     across: tuple[int | None, ...]
     """For each input and output, the bytes from row to row where rows are scanned side by side and where they are known to be
     one item or none; nothing where rows are scanned one by one."""

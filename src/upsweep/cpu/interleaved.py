@@ -1,24 +1,15 @@
-"""The kernel that scans groups whose items lie in any order, with a state for each group.
-
-In order, that is one pass over the items, and a state is the last prefix. In the tree's order items are brought together by
-groups, a stretch of them at a time that stays in the cache, are scanned there, and results go back. A group's state is the
-binary counter of `upsweep.tree.Carry`: the sums of the aligned blocks that the items so far make up, the prefix before each of
-them, and the prefix behind the last. Level 0 is a block of `BLOCK` items. The items behind a group's last block wait for the
-next stretch, and are scanned in both.
-"""
+"""The kernel that scans groups whose items lie in any order, or one group behind the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from upsweep.cpu import fused
 from upsweep.cpu.address import peek
-from upsweep.cpu.group_words import BLOCK, Form, Word
-from upsweep.cpu.hole import hole
-from upsweep.cpu.memory import Items, advance, gathered, inner
-from upsweep.cpu.nodes import operators
+from upsweep.cpu.brought import FAR, NEAR, SEEN, bringer
+from upsweep.cpu.group_items import onto_prefix, scanner
+from upsweep.cpu.group_words import AHEAD, BLOCK, Form, Way, Word
+from upsweep.cpu.memory import advance, gathered, inner
 from upsweep.cpu.walk import strides_of
 from upsweep.plan import Plan
 
@@ -27,41 +18,28 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
     """The code for these types."""
     accumulators = plan.accumulators
     X, _, P, Y, IN, OUT = fused.access(plan)
-    near, far = (Items([np.dtype(t)], [np.dtype(np.int64)], True) for t in (np.int32, np.int64))
-    combine, fold, value = operators(hole(accumulators), P, P, False, False)
+    _, onto = onto_prefix(plan)
     operand, finished = fused.item(plan), fused.result(plan)
-    ins, outs, sums_of = gathered(IN), gathered(OUT), gathered(len(accumulators))
-    word = gathered(1)
+    ins, outs, sums_of, word = gathered(IN), gathered(OUT), gathered(len(accumulators)), gathered(1)
     X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
-    start_read, P_at = P.read_strided, P.at
-    code_read, near_read, near_write = near.read_strided, near.read, near.write
-    far_read, far_write = far.read, far.write
-    N, CODES, STEP, COUNTS, GROUPS, GROUPS_END, SLOTS, BEGINS, ENDS, STRETCH, LIST, ZERO, *_ = map(int, Word)
-    SETS, SETS_STEP, SET, SET_END, ROW, ROW_END, STRIP, ARRAYS = map(int, [*Word][ZERO + 1 :])
+    start_read, P_at, P_fetch = P.read_strided, P.at, P.fetch
+    code_read, far_write, seen_read, seen_write = NEAR.read_strided, FAR.write, SEEN.read, SEEN.write
+    PHASE, N, CODES, STEP, GROUPS, COUNTS, SHIFT = map(
+        int, (Word.PHASE, Word.N, Word.CODES, Word.STEP, Word.GROUPS, Word.COUNTS, Word.SHIFT)
+    )
+    STRETCH, FROM, BEHIND, ZERO, SETS, SETS_STEP = map(
+        int, (Word.STRETCH, Word.FROM, Word.BEHIND, Word.ZERO, Word.SETS, Word.SETS_STEP)
+    )
+    SET, SET_END, ROW, ROW_END, STRIP, ARRAYS = map(
+        int, (Word.SET, Word.SET_END, Word.ROW, Word.ROW_END, Word.STRIP, Word.ARRAYS)
+    )
     SUMS, ROOMS = len(accumulators), ARRAYS + 2 * (IN + OUT) + len(accumulators)
-    INITIAL, EXCLUSIVE, IN_ORDER, ABREAST = *form[:3], bool(form.across)
+    INITIAL, EXCLUSIVE, ABREAST = form.initial, form.exclusive, bool(form.across)
+    BROUGHT, SORTED = form.way == Way.BROUGHT, form.way == Way.SORTED
     across = form.across or (None,) * (IN + OUT)
     x_across, y_across = strides_of(across[:IN]), strides_of(across[IN:])
     # In an exclusive scan a group's items lie behind the prefix before them.
-    LEAD = int(EXCLUSIVE)
-
-    @inner
-    def merged(sums, prefixes, slot, count, before, s):
-        """The sum of the block that `BLOCK` items complete, with the prefix before it, and whether it is the first. The blocks
-        that it is made of make way for it."""
-        slot += 1
-        while count & 1:
-            s = combine(P_read(sums, slot), s)
-            before = P_read(prefixes, slot)
-            slot += 1
-            count >>= 1
-        P_write(sums, slot, s)
-        P_write(prefixes, slot, before)
-        return s, before, count == 0
-
-    @inner
-    def onto(has, before, s):
-        return fold(s, before, s) if has else value(s)
+    LEAD, LEAST = int(EXCLUSIVE), 1 if form.in_order else BLOCK
 
     @inner
     def write(arrays, i, p):
@@ -69,111 +47,50 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
         x, x_step, y, y_step, zero = arrays
         Y_write(y, y_step, i, finished(p, X_read(x, x_step, i), abs(zero - i)))
 
-    @inner
-    def four(items, at, n, has, before):
-        """Scan n items in place, at most 4, but for the fourth; where there are 4, the sum of all."""
-        a = P_read(items, at)
-        P_write(items, at, onto(has, before, a))
-        if n == 1:
-            return a
-        pair = combine(a, P_read(items, at + 1))
-        p = onto(has, before, pair)
-        P_write(items, at + 1, p)
-        if n == 2:
-            return pair
-        c = P_read(items, at + 2)
-        P_write(items, at + 2, fold(c, p, c))
-        return pair if n == 3 else combine(pair, combine(c, P_read(items, at + 3)))
+    by_stretches, phase_of = bringer(plan, form, write)
+    scan = scanner(plan, form)
 
     @inner
-    def scan(rooms, start, slot, blocks, at, n):
-        """Scan n items of a group in place, behind so many blocks of it."""
-        sums, prefixes, _, items = rooms
-        p, has = P_read(prefixes, slot) if blocks else start, INITIAL or blocks > 0
-        if LEAD:
-            P_write(items, at - LEAD, p)
-        while n >= BLOCK:
-            left = four(items, at, 4, has, p)
-            half = onto(has, p, left)
-            P_write(items, at + 3, half)
-            right = four(items, at + 4, 4, True, half)
-            s, before, first = merged(sums, prefixes, slot, blocks, p, combine(left, right))
-            p, has = onto(INITIAL or not first, before, s), True
-            P_write(items, at + 7, p)
-            at, n, blocks = at + BLOCK, n - BLOCK, blocks + 1
-        P_write(prefixes, slot, p)
-        if n == 0:
-            return
-        left = four(items, at, min(n, 4), has, p)
-        if n >= 4:
-            p = onto(has, p, left)
-            P_write(items, at + 3, p)
-            if n > 4:
-                four(items, at + 4, n - 4, True, p)
-
-    @inner
-    def bring(words, arrays, codes, step, counts, begins, ends, items, first, n):
-        """Bring n items together by groups. Those of a group lie behind room for its items that wait."""
-        listed, low, high = word(words, LIST, 1), peek(words, GROUPS), peek(words, GROUPS_END)
-        for group in range(low, high):
-            near_write(ends, group, 0)
-        for k in range(first, first + n):
-            i = far_read(listed, k) if peek(words, LIST) else k
-            group = code_read(codes, step, i)
-            near_write(ends, group, near_read(ends, group) + 1)
-        at = 0
-        for group in range(low, high):
-            new = near_read(ends, group)
-            if new:
-                at += LEAD + far_read(counts, group) % BLOCK
-            near_write(begins, group, at)
-            near_write(ends, group, at)
-            at += new
-        for k in range(first, first + n):
-            i = far_read(listed, k) if peek(words, LIST) else k
-            group = code_read(codes, step, i)
-            at = near_read(ends, group)
-            P_write(items, at, operand(X_read(arrays[0], arrays[1], i), abs(arrays[4] - i)))
-            near_write(ends, group, at + 1)
-
-    @inner
-    def by_tree(words, arrays, codes, step, counts, slots, begins, ends, rooms, start):
-        waiting, items = rooms[2], rooms[3]
-        listed, most, n = word(words, LIST, 1), peek(words, STRETCH), peek(words, N)
-        for first in range(0, n, most):
-            behind = min(n, first + most)
-            bring(words, arrays, codes, step, counts, begins, ends, items, first, behind - first)
-            for group in range(peek(words, GROUPS), peek(words, GROUPS_END)):
-                at, end, seen = near_read(begins, group), near_read(ends, group), far_read(counts, group)
-                if at == end:
-                    continue
-                wait, left = seen % BLOCK, (seen + end - at) % BLOCK
-                far_write(counts, group, seen + end - at)
-                for k in range(wait):
-                    P_write(items, at - wait + k, P_read(waiting, group * BLOCK + k))
-                if behind < n:
-                    for k in range(left):
-                        P_write(waiting, group * BLOCK + k, P_read(items, end - left + k))
-                scan(rooms, start, far_read(slots, group), seen // BLOCK, at - wait, wait + end - at)
-            for k in range(first, behind):
-                i = far_read(listed, k) if peek(words, LIST) else k
-                group = code_read(codes, step, i)
-                at = near_read(begins, group)
-                near_write(begins, group, at + 1)
-                write(arrays, i, P_read(items, at - LEAD))
+    def sorted_already(words, arrays, codes, step, rooms, start):
+        """Groups that lie one behind the other, some items at a time, which stay in the nearest cache."""
+        sums, prefixes, waiting, items, _ = rooms
+        first, end, last, seen = peek(words, FROM), peek(words, BEHIND), -1, 0
+        while first < end:
+            group, stop, behind = (
+                code_read(codes, step, first),
+                min(end, first + peek(words, STRETCH)),
+                first + 1,
+            )
+            while behind < stop and code_read(codes, step, behind) == group:
+                behind += 1
+            seen = seen if group == last else 0
+            wait, n = seen % LEAST, seen % LEAST + behind - first
+            for k in range(wait):
+                P_write(items, LEAD + k, P_read(waiting, k))
+            for i in range(first, behind):
+                P_write(
+                    items,
+                    LEAD + wait + i - first,
+                    operand(X_read(arrays[0], arrays[1], i), abs(arrays[4] - i)),
+                )
+            for k in range(n % LEAST):
+                P_write(waiting, k, P_read(items, LEAD + n - n % LEAST + k))
+            scan(sums, prefixes, items, start, 0, seen // LEAST, LEAD, n)
+            for i in range(first, behind):
+                write(arrays, i, P_read(items, wait + i - first))
+            seen, last, first = seen + behind - first, group, behind
 
     @inner
     def in_turn(words, arrays, codes, step, counts, states, start):
-        x, x_step = arrays[0], arrays[1]
-        listed = word(words, LIST, 1)
-        for k in range(peek(words, N)):
-            i = far_read(listed, k) if peek(words, LIST) else k
+        x, x_step, n = arrays[0], arrays[1], peek(words, N)
+        for i in range(n):
+            P_fetch(states, code_read(codes, step, min(i + AHEAD, n - 1)))
             group = code_read(codes, step, i)
-            seen = far_read(counts, group)
+            seen = seen_read(counts, group)
             before = P_read(states, group) if seen else start
             p = onto(INITIAL or seen > 0, before, operand(X_read(x, x_step, i), abs(arrays[4] - i)))
             P_write(states, group, p)
-            far_write(counts, group, 1)
+            seen_write(counts, group, 1)
             write(arrays, i, before if EXCLUSIVE else p)
 
     @inner
@@ -191,48 +108,53 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
     def abreast(words, arrays, x_row, y_row, codes, step, counts, states, starts, start_row, width):
         """The same for rows side by side: an item of each, then the next of each."""
         x, x_step, y, y_step, zero = arrays
-        listed, strip = word(words, LIST, 1), peek(words, STRIP)
-        for k in range(peek(words, N)):
-            i = far_read(listed, k) if peek(words, LIST) else k
+        strip = peek(words, STRIP)
+        for i in range(peek(words, N)):
             group = code_read(codes, step, i)
             xs, ys, own = advance(x, x_step, i), advance(y, y_step, i), P_at(states, group * strip)
-            if far_read(counts, group):
+            if seen_read(counts, group):
                 line(False, xs, x_row, ys, y_row, own, starts, start_row, width, abs(zero - i))
             else:
                 line(True, xs, x_row, ys, y_row, own, starts, start_row, width, abs(zero - i))
-                far_write(counts, group, 1)
+                seen_write(counts, group, 1)
 
     @inner
-    def strip_of(words, place, codes, step, counts, slots, begins, ends, rooms):
+    def strip_of(words, place, codes, step, counts, rooms):
         """Scan the rows of a strip."""
         x, y, starts, first, width = place
         x_row, y_row = ins(words, ARRAYS + IN, 1), outs(words, ARRAYS + 2 * IN + OUT, 1)
         start_row = sums_of(words, ARRAYS + 2 * (IN + OUT), 1)
         x, y, starts = advance(x, x_row, first), advance(y, y_row, first), advance(starts, start_row, first)
         arrays = x, ins(words, ARRAYS, 1), y, outs(words, ARRAYS + 2 * IN, 1), peek(words, ZERO)
-        for group in range(peek(words, GROUPS), peek(words, GROUPS_END)):
-            far_write(counts, group, 0)
-        if ABREAST:
+        if BROUGHT and peek(words, PHASE):
+            phase_of(words, arrays, codes, step, counts, rooms, P_read(starts, 0))
+            return
+        for group in range(0 if SORTED or peek(words, SHIFT) else peek(words, GROUPS)):
+            if BROUGHT:
+                far_write(counts, group, 0)
+            else:
+                seen_write(counts, group, 0)
+        if SORTED:
+            sorted_already(words, arrays, codes, step, rooms, P_read(starts, 0))
+        elif ABREAST:
             abreast(words, arrays, x_row, y_row, codes, step, counts, rooms[1], starts, start_row, width)
-        elif IN_ORDER:
-            in_turn(words, arrays, codes, step, counts, rooms[1], P_read(starts, 0))
+        elif BROUGHT:
+            by_stretches(words, arrays, codes, step, counts, rooms, P_read(starts, 0))
         else:
-            by_tree(words, arrays, codes, step, counts, slots, begins, ends, rooms, P_read(starts, 0))
+            in_turn(words, arrays, codes, step, counts, rooms[1], P_read(starts, 0))
 
     def run(words):
         rooms = (
             sums_of(words, ROOMS, 1), sums_of(words, ROOMS + SUMS, 1), sums_of(words, ROOMS + 2 * SUMS, 1),
-            sums_of(words, ROOMS + 3 * SUMS, 1),
+            sums_of(words, ROOMS + 3 * SUMS, 1), sums_of(words, ROOMS + 4 * SUMS, 1),
         )  # fmt: skip
-        codes, step = word(words, CODES, 1), word(words, STEP, 1)
-        counts, slots = word(words, COUNTS, 1), word(words, SLOTS, 1)
-        begins, ends = word(words, BEGINS, 1), word(words, ENDS, 1)
+        codes, step, counts = word(words, CODES, 1), word(words, STEP, 1), word(words, COUNTS, 1)
         sets, sets_step, strip = peek(words, SETS), peek(words, SETS_STEP), peek(words, STRIP)
         for s in range(peek(words, SET), peek(words, SET_END)):
             x, y = ins(sets, s, sets_step), outs(sets, s + IN * sets_step, sets_step)
             starts = sums_of(sets, s + (IN + OUT) * sets_step, sets_step)
             for first in range(peek(words, ROW), peek(words, ROW_END), strip):
                 place = x, y, starts, first, min(strip, peek(words, ROW_END) - first)
-                strip_of(words, place, codes, step, counts, slots, begins, ends, rooms)
+                strip_of(words, place, codes, step, counts, rooms)
 
     return run

@@ -18,7 +18,7 @@ from numba.core.typing import templates
 from numba.extending import intrinsic, register_model
 
 from upsweep.arithmetic import fma, horner
-from upsweep.cpu.address import I8, I64, pointer
+from upsweep.cpu.address import I8, I64, fetch, pointer
 from upsweep.cpu.lowering import Ours, Users
 from upsweep.cpu.narrow import decoded, encoded, to_odd
 from upsweep.cpu.words import LINE
@@ -189,6 +189,18 @@ class Items:
 
             return addresses(addresses, types.int64), code
 
+        @intrinsic
+        def fetch_at(typing, addresses, index):
+            """Have the nearest cache fetch the line of an item that will be read and written. It need not be there."""
+
+            def code(context, builder, signature, arguments):
+                for start, item in zip(cgutils.unpack_tuple(builder, arguments[0]), sizes):
+                    place = builder.add(start, builder.mul(arguments[1], I64(item)))
+                    fetch(builder, pointer(builder, place, I8), written=True, near=True)
+                return context.get_dummy_value()
+
+            return types.void(addresses, types.int64), code
+
         def load(context, builder, addresses, offsets):
             parts = []
             for address, offset, bits, ty, computed_ty in zip(
@@ -233,6 +245,7 @@ class Items:
             write,
             write_strided,
         )
+        self.fetch = fetch_at
         self.at, self.cast, self.bare, self.sizes = at, NUMBA.returned(computed, bare), bare, sizes
 
 

@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 
-from upsweep.cpu.address import bytes_at
+from upsweep.cpu.address import bytes_at, fetched
 from upsweep.cpu.array_views import looping
 
+SLOT = 16
+"""Bytes of a slot of a hash table."""
+AHEAD = 16
+"""How many items further on an item's slot is fetched."""
 
-def members(codes, first, behind, places):
-    """The places of the items whose codes lie in [first, behind), in their order: there are as many of them as `places` has
-    room for. The loop has no branch, since every other one would be guessed wrong.
-    """
-    count = 0
+
+def in_line(codes):
+    """Whether groups lie one behind the other, as their codes never fall or never rise."""
+    rise = fall = False
+    for first in range(1, len(codes), 1024):
+        for i in range(first, min(first + 1024, len(codes))):
+            rise |= codes[i] > codes[i - 1]
+            fall |= codes[i] < codes[i - 1]
+        if rise and fall:
+            return 0
+    return 1
+
+
+def near(numbers, codes, told):
+    """Number integers by how far they lie from the least, if the greatest lies nearer than there are items, and say whether. The
+    least and this distance are told."""
+    low = high = numbers[0]
+    for i in range(len(numbers)):
+        low, high = min(low, numbers[i]), max(high, numbers[i])
+    # As int64 the greatest numbers without a sign are below 0, and so is the least: their distance stays, without a sign.
+    told[0], told[1] = np.int64(low), np.int64(high) - np.int64(low)
+    if told[1] < 0 or told[1] >= len(codes):
+        return 0
     for i in range(len(codes)):
-        if count == len(places):
-            break
-        places[count] = i
-        count += (codes[i] >= first) & (codes[i] < behind)
-    return count
+        codes[i] = np.int64(numbers[i]) - told[0]
+    return 1
 
 
 def renamed(codes, names):
@@ -27,7 +46,7 @@ def renamed(codes, names):
     return 0
 
 
-def by_table(numbers, low, known, codes, counts):
+def by_table(numbers, low, known, codes):
     """Number integers from `low` on by a table of them; how many groups there are."""
     groups = 0
     for i in range(len(numbers)):
@@ -38,7 +57,6 @@ def by_table(numbers, low, known, codes, counts):
             code = known[at] = groups
             groups += 1
         codes[i] = code
-        counts[np.uint64(code)] += 1
     return groups
 
 
@@ -54,7 +72,10 @@ def into_larger(table, larger):
     """Fill a larger table of zeros. A table has open addressing, and a line for each slot: a hash, and a group with the length
     of its text, 0 where the slot is free. Both lie in one line of a cache.
     """
+    slots = larger.ctypes.data
     for slot in range(len(table)):
+        later = table[min(slot + AHEAD, len(table) - 1), 0] & np.uint64(len(larger) - 1)
+        fetched(slots + np.int64(later) * SLOT)
         if table[slot, 1]:
             at = np.int64(table[slot, 0] & np.uint64(len(larger) - 1))
             while larger[at, 1]:
@@ -63,13 +84,15 @@ def into_larger(table, larger):
     return 0
 
 
-def by_hash(table, numbers, done, codes, counts, first, groups):
+def by_hash(table, numbers, done, codes, first, groups):
     """Number integers from item `done` on, until all are numbered or the table is full by half: how many items are numbered now.
     `groups` holds how many groups there are.
     """
     zero, one, last = np.uint64(0), np.uint64(1), np.uint64(len(table) - 1)
-    found = groups[0]
+    found, slots = groups[0], table.ctypes.data
     for i in range(done, len(numbers)):
+        later = mixed(zero, np.uint64(numbers[min(i + AHEAD, len(numbers) - 1)])) & last
+        fetched(slots + np.int64(later) * SLOT)
         # Two numbers never have the same hash.
         hash_ = mixed(zero, np.uint64(numbers[i]))
         at = hash_ & last
@@ -84,7 +107,6 @@ def by_hash(table, numbers, done, codes, counts, first, groups):
             found += 1
             table[at, zero], table[at, one] = hash_, np.uint64(found)
         codes[i] = code
-        counts[code] += 1
     groups[0] = found
     return len(numbers)
 
@@ -119,7 +141,7 @@ def same(data, at, other, n):
     return differing == 0
 
 
-def by_text(table, data, starts, stops, done, codes, counts, first, groups):
+def by_text(table, data, starts, stops, done, codes, first, groups):
     """Number texts as `by_hash` numbers integers."""
     zero, one, last = np.uint64(0), np.uint64(1), np.uint64(len(table) - 1)
     found = groups[0]
@@ -149,6 +171,5 @@ def by_text(table, data, starts, stops, done, codes, counts, first, groups):
             found += 1
             table[at, zero], table[at, one] = hash_, length + np.uint64(found)
         codes[i] = code
-        counts[code] += 1
     groups[0] = found
     return len(codes)

@@ -183,9 +183,8 @@ def _ask_for(builder: Any, outside: Any, stride: Any, size: int, lanes: int, to_
     with _wanted(builder, outside):
         for lane in range(lanes):
             for before in range(0, ROW * size, LINE):
-                fetch(
-                    builder, pointer(builder, _item_of(builder, outside, stride, lane, before), I8), to_write
-                )
+                place = pointer(builder, _item_of(builder, outside, stride, lane, before), I8)
+                fetch(builder, place, written=to_write, near=to_write)
 
 
 def _item_of(builder: Any, runs: Any, stride: Any, lane: int, before: int) -> Any:

@@ -73,6 +73,8 @@ class Call:
     def named(self, inputs: tuple[str, ...], results: int) -> tuple[str, ...]:
         """The names of the results: by default those of the columns that they are made of."""
         names = self.names or inputs
+        if "" in self.names:
+            raise FileError("a result needs a name that is not empty: pass another one in names= (--as)")
         if len(names) != results and (names or results > 1):
             raise FileError(
                 f"{results} results have the names {', '.join(names) or '(none)'}: pass names= (--as) with one for each"

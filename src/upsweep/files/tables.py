@@ -33,6 +33,8 @@ class Columns:
         self.names = _chosen(table.names, call.columns, keys)
         self.read = list(dict.fromkeys((*self.names, *keys)))
         # A map takes its columns as they stand; dtype= is that of the items that it makes.
+        for d in () if call.map else dtypes:
+            arrow_type(d, None)
         self.types = {} if call.map else {n: d.str for n, d in zip(self.names, dtypes * len(self.names))}
         self._missing_as_nan = bool(dtypes) and all(d.kind == "f" for d in dtypes)
         self._mapped = call.map is not None
@@ -127,7 +129,7 @@ def arrow_type(dtype: np.dtype, zone: str | None) -> Any:
     try:
         made = pa.from_numpy_dtype(dtype)
     except pa.ArrowNotImplementedError:
-        raise FileError(f"a table has no columns of {dtype}") from None
+        raise FileError(f"a table has no columns of {dtype.name}") from None
     return pa.timestamp(made.unit, zone) if zone and pa.types.is_timestamp(made) else made
 
 

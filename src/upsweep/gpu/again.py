@@ -1,17 +1,22 @@
 """A run like one before: what was checked, planned and prepared for that one serves again.
 
 What is left depends on where the arrays lie: whether they overlap, and how far from a multiple of 16 they begin, for which each
-way to begin has launches of its own.
+way to begin has launches of its own. Where the package has its C part, that part launches (`_short_way_gpu.c`), unless marks of
+segments are written first.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from upsweep import short_way
 from upsweep.engine import Again, Operands
 from upsweep.gpu import driver
 from upsweep.gpu.launch import Launch, launch_of, start, value_bytes
@@ -19,6 +24,7 @@ from upsweep.gpu.marks import Marks
 from upsweep.gpu.step import Step
 from upsweep.gpu.steps import steps
 from upsweep.gpu.view import View
+from upsweep.gpu.workspaces import NOWHERE, workspace
 from upsweep.plan import Plan
 
 
@@ -57,6 +63,7 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     write = marks.write if marks is not None and given[inputs] is not None else None
     bare = Operands(*[[_bare(v) for v in part] for part in views])
     ways: dict[tuple[int, ...], Way] = {}
+    part = None if marked else short_way.part
 
     def learn(phases: tuple[int, ...], like: Any) -> Way:
         launches, heads = _launches(plan, bare, phases)
@@ -65,11 +72,24 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         make = maker(like, (room,), np.dtype(np.uint8)) if room else None
         if len(ways) >= _MOST:
             ways.clear()
-        ways[phases] = Way(launches, make, heads, bits)
+        packed = (
+            tuple([_packed(launch, told, held if numbers else []) for launch in launches])
+            if part is not None
+            else ()
+        )
+        ways[phases] = Way(launches, make, heads, bits, packed)
         return ways[phases]
 
     with driver.on_device(device):
+        context = int(driver.primary_context(device))
         learn(tuple([0 if k in numbers else v.place[1] for k, v in enumerate(seen)]), given[at_first])
+
+    if part is not None:
+        return part.Launches(
+            driver.entries(), context, at_first, tuple([None if k in numbers else p for k, p in enumerate(pointers)]),
+            b"".join([_PAIR.pack(*pair) for pair in pairs]), ways, learn, kind.stream, None if itself else place,
+            partial(workspace, device=device), driver.fail,
+        )  # fmt: skip
 
     def run(arrays: tuple[Any, ...]) -> bool:
         if not driver.is_current(device):
@@ -83,7 +103,7 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
             if low < apart < high and not (alike and apart == 0):
                 return False
         phases = tuple([address & 15 for address in at])
-        launches, make, heads, bits = ways.get(phases) or learn(phases, arrays[at_first])
+        launches, make, heads, bits, _ = ways.get(phases) or learn(phases, arrays[at_first])
         if make is not None:
             memory = make(arrays[at_first])
             at.append(kind.pointer(memory))
@@ -123,8 +143,11 @@ class Way(NamedTuple):
     heads: int
     """The place of marks in this room, as bytes or as bits."""
     bits: bool
+    packed: tuple[bytes, ...]
+    """The launches as the C part takes them."""
 
 
+_PAIR = struct.Struct("<5q")
 _MOST = 64
 """Ways that are kept for one kind of call; one more, and all are forgotten."""
 _NONE = -1
@@ -157,6 +180,25 @@ def _launches(plan: Plan, views: Operands, phases: Sequence[int]) -> tuple[list[
         slots = [_slot(v, inputs, phases, offset) for v, offset in zip(arrays, launch.offsets, strict=True)]
         made.append(Known(launch, slots, step.initial is starts is not None))
     return made, room
+
+
+def _packed(known: Known, told: Sequence[tuple[int, Any]], held: Sequence[tuple[int, Any]]) -> bytes:
+    """A launch as the C part takes it: its words, where its arrays begin, its numbers, and its parameters but for these."""
+    launch, slots, takes = known
+    values = bytes(16 * len(held)) if held and takes else launch.values
+    pointers = launch.packer.pack(*[0] * (len(NOWHERE) + len(slots)))
+    places = [(k, len(pointers) + 16 * at, d) for at, (k, d) in enumerate(held) if takes and d is not None]
+    if launch.told:
+        begin = len(pointers) + len(values)
+        places += [(k, begin + 16 * at, d) for at, (k, d) in enumerate(told)]
+        values += bytes(16 * len(told))
+    words = [
+        int(launch.kernel), launch.grid, launch.block, launch.shared, launch.meets, launch.arrivals, launch.nodes,
+        len(slots), len(places),
+        *chain(*slots),
+        *chain(*[(k, at, d.itemsize) for k, at, d in places]),
+    ]  # fmt: skip
+    return struct.pack(f"<{len(words)}q", *words) + pointers + values + launch.frozen
 
 
 def _bare(v: Any) -> Any:

@@ -75,7 +75,7 @@ def _moves(step: Step) -> Moves | None:
         return None
     places = tuple(x.place for x in step.xs)
     results = tuple(y.place for y in step.ys if y is not None)
-    starts = tuple(launch.places_of_starts(step.initial or ()))
+    starts = tuple(v.place for v in step.initial or ())
     heads = step.heads and step.heads.place
     return _moves_of(plan, places, results, starts, heads, driver.architecture(arrays[0].device))
 
@@ -101,13 +101,13 @@ def _moves_of(
 ) -> Moves | None:
     chip = shapes.chip(arch)
 
-    def chosen(loads: Sequence[Strided], stores: Sequence[Strided]) -> tuple[Layout, launch.Choice]:
+    def moved(loads: Sequence[Strided], stores: Sequence[Strided]) -> tuple[int | None, bool]:
         layout = arrange(plan, loads, stores, starts, heads)
-        return layout, launch.choose(plan, layout, chip)[1]
+        made, choice = launch.choose(plan, layout, chip)
+        return _line(layout, choice), _by_bytes(made, choice)
 
-    before, choice = chosen(places, results)
-    lines = _line(before, choice)
-    if lines is None:
+    lines, bytewise = moved(places, results)
+    if lines is None and not bytewise:
         return None
     full = [p for p in places if p[1] >= 0 and _is_full(plan.shape, p[0])]
     if not full or not results:
@@ -122,15 +122,21 @@ def _moves_of(
     apart = [(_strides(shape, of_rows, size), 0) for size in stores]
     xs = [k for k, p in enumerate(places) if p in full and not _same(plan.shape, p[0], dense[k][0])]
     ys = [k for k, p in enumerate(results) if not _same(shape, p[0], apart[k][0])]
-    after, other = chosen(
+    wider, still = moved(
         [dense[k] if k in xs else p for k, p in enumerate(places)],
         [apart[k] if k in ys else p for k, p in enumerate(results)],
     )
-    wider = _line(after, other)
-    if (wider is not None and wider <= lines) or any(_among(plan.shape, places[k][0], order) for k in xs):
+    slow = still or wider is not None if lines is None else wider is not None and wider <= lines
+    if slow or any(_among(plan.shape, places[k][0], order) for k in xs):
         return None
     written = [o for o, d in enumerate(plan.stores) if d is not None]
     return Moves(order, tuple(xs), tuple(written[k] for k in ys)) if xs or ys else None
+
+
+def _by_bytes(made: Plan, choice: launch.Choice) -> bool:
+    """Whether columns of bytes within segments go byte by byte, so that they gain by a copy without gaps where they are words. Of
+    a copy (H200), every second byte of 125497 columns .135, 12 of 13 bytes .21."""
+    return made.segmented and choice.kernel == "columns" and max(d.itemsize for d in made.loads) == 1
 
 
 def _line(layout: Layout, choice: launch.Choice) -> int | None:

@@ -86,7 +86,7 @@ def _on_words(plan: Plan, layout: Layout) -> Operator | None:
     dtypes = (*plan.loads, *plan.accumulators, *plan.stores)
     if len(dtypes) != 3 or not all(d and d.itemsize == 1 and d.kind in "biu" for d in dtypes):
         return None
-    if plan.initial or plan.map or plan.finish or not layout.dims:
+    if plan.map or plan.finish or not layout.dims or not all(x.told for x in layout.starts):
         return None
     near = all(x.rows[-1] == x.size <= _WORD.itemsize for x in layout.loads) and all(
         x.rows[-1] == 1 for x in layout.stores
@@ -96,7 +96,7 @@ def _on_words(plan: Plan, layout: Layout) -> Operator | None:
     (byte,) = plan.accumulators
     op = on_words(plan.op, byte)
     # Before the first item of a conjunction all truths are set, and not all bits.
-    set_before = plan.exclusive and op is ops.AND
+    set_before = plan.exclusive and not plan.initial and op is ops.AND
     return None if (set_before if byte.kind == "b" else plan.stores[0] == np.bool_) else op
 
 

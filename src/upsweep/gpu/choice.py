@@ -113,6 +113,10 @@ class Choice:
             * self.shape.strips
         )
 
+    def blocks(self, plan: Plan) -> int:
+        """Blocks that share a multiprocessor, each of which has some memory besides."""
+        return max(1, min(self.shape.blocks, self.chip.shared // (self.shared_bytes(plan) + 2048)))
+
     def room(self, plan: Plan) -> Room:
         """The shared memory of lanes that hold a row together."""
         return room_of(plan, self.layout, self.shape.lanes * self.shape.items)
@@ -150,7 +154,7 @@ class Choice:
             "ITEMS": shape.items,
             "WARPS": shape.warps,
             "THREADS": self.threads,
-            "BLOCKS": max(1, min(shape.blocks, self.chip.shared // (self.shared_bytes(plan) + 2048))),
+            "BLOCKS": self.blocks(plan),
             "LANES": shape.lanes,
             "VECTOR": shape.vector,
             "ROW_WARPS": shape.warps if shape.together else 1,

@@ -231,7 +231,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         )
         if costly(plan) and line >= 4 and shape.warps == WARPS:
             shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
-        staged = single and not turning
+        staged, uneven = single and not turning, False
         if alone and turning:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
@@ -246,16 +246,17 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             if loose and (grain < 4 or (item == 1 and grain < 16)):
                 shape = for_loose(shape, columns, line, item > MANY)
             elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
-                shape = for_uneven(shape)
-            staged = staged and shape.loose
+                shape, uneven = for_uneven(shape), size == 4
+            staged = staged and (shape.loose or uneven)
         if shape.loose:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
-        forms = for_stages(shape, columns, size, dense) if staged else ()
+        forms = for_stages(shape, columns, size, dense, uneven) if staged else ()
         if listed and sizes == [4] and item == 1 and not turning:
             forms = for_listed(shape, columns)
         for more in forms:
             made = Columns(more, layout, columns, chip)
-            if made.threads <= 1024 and more.blocks * made.shared_bytes(plan) <= chip.shared and _fill(made):
+            fits = made.shared_bytes(plan) <= chip.shared and made.blocks(plan) == more.blocks
+            if made.threads <= 1024 and fits and _fill(made):
                 return made
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or not (shape.loose or shape.warps > 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
 from typing import Any
 
@@ -22,15 +23,20 @@ def check(answer: Any) -> Any:
     return answer[1] if len(answer) == 2 else answer[1:]
 
 
+def fail(status: int) -> None:
+    """The EngineError of a driver call's answer."""
+    check((cu.CUresult(status),))
+
+
 @cache
-def _primary_context(device: int) -> Any:
+def primary_context(device: int) -> Any:
     check(cu.cuInit(0))
     return check(cu.cuDevicePrimaryCtxRetain(check(cu.cuDeviceGet(device))))
 
 
 def is_current(device: int) -> bool:
     """Whether the device's primary context is the current one."""
-    return cu.cuCtxGetCurrent()[1] == _primary_context(device)
+    return cu.cuCtxGetCurrent()[1] == primary_context(device)
 
 
 class on_device:
@@ -39,7 +45,7 @@ class on_device:
     __slots__ = ("before", "context")
 
     def __init__(self, device: int) -> None:
-        self.context = _primary_context(device)
+        self.context = primary_context(device)
 
     def __enter__(self) -> None:
         before = cu.cuCtxGetCurrent()[1]
@@ -198,6 +204,23 @@ def load(cubin: bytes, name: str, shared: int, device: int) -> Any:
         attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
         check(cu.cuKernelSetAttribute(attribute, 1, kernel, device))
     return cu.CUfunction(int(kernel))
+
+
+@cache
+def entries() -> tuple[int, int, int]:
+    """The addresses of the driver's functions for the C part: a launch, the current context, and making one current."""
+    own = os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0"
+    flags = cu.CUdriverProcAddress_flags
+    flag = (
+        flags.CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+        if own
+        else flags.CU_GET_PROC_ADDRESS_LEGACY_STREAM
+    )
+    names = b"cuLaunchKernel", b"cuCtxGetCurrent", b"cuCtxSetCurrent"
+    launch, current, make_current = [
+        int(check(cu.cuGetProcAddress(name, 12000, int(flag)))[0]) for name in names
+    ]
+    return launch, current, make_current
 
 
 def blocks_per_multiprocessor(kernel: Any, threads: int, shared: int) -> int:

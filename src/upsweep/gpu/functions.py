@@ -265,16 +265,18 @@ def python_ltoir(each: Linked, arch: int) -> bytes:
     ]
     *given, stored = names
     # One part alone is no tuple.
-    values = [f"({', '.join(f'{p}[0]' for p in parts)})" for parts in given]
+    loads = [
+        [f"{p}[0] != 0" if d.kind == "b" else f"{p}[0]" for p, d in zip(parts, dtypes)]
+        for parts, dtypes in zip(given, each.operands)
+    ]
+    values = [f"({', '.join(parts)})" for parts in loads]
     stores = [f"{p}[0] = r" if len(stored) == 1 else f"{p}[0] = r[{j}]" for j, p in enumerate(stored)]
     lines = [
         f"def {each.symbol}({', '.join(p for parts in names for p in parts)}):",
         f"r = returned(function({', '.join(values)}))",
     ]
-    operands = [from_dtype(d) for parts in each.operands for d in parts]
-    # numba stores no bool by a pointer.
-    results = [types.uint8 if d.kind == "b" else from_dtype(d) for d in each.results]
-    pointers = [types.CPointer(part) for part in (*operands, *results)]
+    # numba stores no bool by a pointer, and puts none that it has read so into a tuple.
+    pointers = [types.CPointer(types.uint8 if d.kind == "b" else from_dtype(d)) for d in each.parts()]
     try:
         scope = {
             "function": scalars_on_device(each.function.fn),

@@ -26,14 +26,14 @@ from upsweep.gpu import (
 )
 from upsweep.gpu.arrays import Kind
 from upsweep.gpu.choice import Choice, tickets_ahead
-from upsweep.gpu.layout import Layout, Strided, arrange
+from upsweep.gpu.layout import Layout, arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.shapes import Chip
 from upsweep.gpu.shapes.columns import RAGGED
 from upsweep.gpu.sharing import node_words
 from upsweep.gpu.text import arity
 from upsweep.gpu.view import View
-from upsweep.gpu.workspaces import workspace
+from upsweep.gpu.workspaces import NOWHERE, workspace
 from upsweep.operator import identity_of
 from upsweep.plan import Plan
 
@@ -130,7 +130,7 @@ def launch_of(
 def start(launch: Launch, pointers: Sequence[int], values: bytes, stream: int, device: int) -> None:
     """Launch on arrays that begin at `pointers`, on the current device."""
     work = workspace(launch.arrivals, launch.nodes, stream, device) if launch.meets else None
-    place = (work.control, work.arrivals, work.nodes, work.node_words) if work else (0, 0, 0, 0)
+    place = work.place if work else NOWHERE
     parameter = launch.packer.pack(*place, *pointers) + values + launch.frozen
     driver.launch(launch.kernel, launch.grid, launch.block, launch.shared, stream, parameter)
 
@@ -175,8 +175,8 @@ def _of_nothing(plan: Plan, ys: Sequence[View]) -> tuple[Plan, Sequence[View], S
 
 
 def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
-    starts = places_of_starts(initial)
-    layout = arrange(plan, [x.place for x in xs], [y.place for y in ys], starts, heads and heads.place)
+    loads, stores, starts = ([v.place for v in views] for views in (xs, ys, initial))
+    layout = arrange(plan, loads, stores, starts, heads and heads.place)
     chip = shapes.chip(driver.architecture(device))
     asked = plan
     plan, choice = choose(plan, layout, chip)
@@ -199,11 +199,6 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
         told=tuple([i for i, x in enumerate(choice.layout.loads) if x.told]), bits=choice.bits,
     )  # fmt: skip
-
-
-def places_of_starts(initial: Sequence[View]) -> list[Strided]:
-    """Where initial values lie; those that travel with the launch as if they began at 16 bytes."""
-    return [(v.strides, max(v.place[1], 0)) for v in initial]
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
@@ -243,8 +238,8 @@ def _offsets(layout: Layout, plan: Plan) -> tuple[int, ...]:
 
 
 def value_bytes(value: Any, dtype: np.dtype) -> bytes:
-    """A number as it travels with a launch."""
-    return np.asarray(value, dtype).tobytes().ljust(16, b"\0")
+    """A number as it travels with a launch: over and over, so that a word of narrow numbers has it in each."""
+    return np.asarray(value, dtype).tobytes() * (16 // dtype.itemsize)
 
 
 def _start_values(plan: Plan) -> bytes:

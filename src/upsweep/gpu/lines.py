@@ -83,7 +83,17 @@ def are_stretch(plan: Plan, layout: Layout, columns: int, most: int) -> bool:
         and bool(pieces)
         and (1 if layout.bytes or any(gaps) else 2) < columns <= most
         and layout.n * columns >= NARROW
+        and not _are_full(layout, columns, min(x.size for x in arrays))
     )
+
+
+def _are_full(layout: Layout, columns: int, size: int) -> bool:
+    """Whether lines are whole pieces of 128 bytes that begin at sectors, and no lane of theirs is idle. As one stretch 64 columns
+    of f8 had tiles of 64 items in two stages, and 128 of recurrences of f4 two working warps a multiprocessor; line by line they
+    have the shapes of 256 columns.
+    """
+    whole = columns % 32 == 0 and columns * size % 128 == 0
+    return whole and not (layout.bytes or are_uneven(layout))
 
 
 def _gap(layout: Layout, x: Lane) -> int:

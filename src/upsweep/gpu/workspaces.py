@@ -9,6 +9,8 @@ from threading import Lock
 from upsweep.gpu import driver
 
 _lock = Lock()
+NOWHERE = 0, 0, 0, 0
+"""The same of a launch that meets nowhere."""
 
 
 class Workspace:
@@ -23,6 +25,8 @@ class Workspace:
         self.control = self.memory.ptr
         self.arrivals = self.control + 256
         self.nodes = self.control + begin
+        self.place = self.control, self.arrivals, self.nodes, nodes
+        """The first parameters of a launch that meets here."""
         driver.fill_words(self.control, 0, (begin + 8 * nodes) // 4, stream)
         driver.fill_words(self.control + 8, 1, 1, stream)
 

@@ -12,8 +12,8 @@ from upsweep.engine import library_of
 from upsweep.host.arrays import view
 from upsweep.segments import SegmentError
 
-Codes = tuple[np.ndarray, np.ndarray]
-"""The group of each item, int32, and how many items each group has."""
+Codes = tuple[np.ndarray, int]
+"""The group of each item, int32, and how many groups there are."""
 
 
 def numbered(
@@ -25,13 +25,13 @@ def numbered(
     """The codes of n items, which are of one group where all keys agree. `of_integers` makes codes of integers, `of_texts` of
     stretches of bytes that lie one behind the other: the bytes, and where each starts and the last ends."""
     first, *rest = [column for key in keys for column in _columns(key)]
-    codes, counts = _coded(first, n, of_integers, of_texts)
+    codes, groups = _coded(first, n, of_integers, of_texts)
     for key in rest:
         more, several = _coded(key, n, of_integers, of_texts)
-        room = np.int32 if len(counts) * len(several) < 1 << 31 else np.int64
-        pairs = np.multiply(codes, len(several), dtype=room)
-        codes, counts = of_integers(np.add(pairs, more, out=pairs))
-    return codes, counts
+        room = np.int32 if groups * several < 1 << 31 else np.int64
+        pairs = np.multiply(codes, several, dtype=room)
+        codes, groups = of_integers(np.add(pairs, more, out=pairs))
+    return codes, groups
 
 
 def _coded(key: Any, n: int, of_integers: Any, of_texts: Any) -> Codes:

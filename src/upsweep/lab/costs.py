@@ -90,12 +90,16 @@ def formulas(trace: Trace) -> list[Verdict]:
     # The formulas count one section.
     if row is None or (trace.case.setup.tile < trace.n and launches[0].grid > 1):
         return []
+    block, asked = launches[0].block, row.setup(trace.n, row.block(trace.n), 32).launches[0]
+    as_asked = block == asked.block and launches[0].names.get("WARP") == asked.names.get("WARP")
     got = {"work": int(trace.at("op").sum()), "steps": steps(trace), "barriers": _barriers(trace)}
     forms = {what: getattr(row, what) for what in got}
     return [
-        Verdict(what, form.text, form.value(trace.n, launches[0].block), got[what])
+        Verdict(what, form.text, form.value(trace.n, block), got[what])
         for what, form in forms.items()
-        if form is not None and form.holds(trace.n)
+        if form is not None
+        and form.holds(trace.n)
+        and (as_asked or (form.any_block and trace.n % block == 0))
     ]
 
 

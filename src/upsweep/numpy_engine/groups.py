@@ -23,7 +23,8 @@ def run_groups(
     keys: tuple[Any, ...],
 ) -> None:
     """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
-    codes, counts = codes_of(keys, plan.n)
+    codes, groups = codes_of(keys, plan.n)
+    counts = np.bincount(codes, minlength=groups)
     with np.errstate(all="ignore"):
         inputs = inputs_of(plan, xs)
         items = operands(plan, inputs)
@@ -52,19 +53,20 @@ def _alike(codes: np.ndarray, counts: np.ndarray) -> Iterator[tuple[np.ndarray, 
 
 
 def codes_of(keys: tuple[Any, ...], n: int) -> Codes:
-    """The group of each of n items, int32, and how many items each group has. Items are of one group where all keys agree."""
+    """The group of each of n items, int32, by first appearance, and how many groups there are. Items are of one group where all
+    keys agree."""
     return numbered(keys, n, _dense, _of_texts)
 
 
 def _dense(values: np.ndarray) -> Codes:
-    _, first, codes, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
+    _, first, codes = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order))
-    return rank[codes], counts[order]
+    return rank[codes], len(order)
 
 
 def _of_texts(data: np.ndarray, offsets: np.ndarray) -> Codes:
     texts, ends, known = data.tobytes(), offsets.tolist(), {}
     codes = [known.setdefault(texts[a:b], len(known)) for a, b in pairwise(ends)]
-    return np.array(codes, np.int32), np.bincount(codes, minlength=len(known))
+    return np.array(codes, np.int32), len(known)

@@ -46,6 +46,8 @@ class Formula:
     value: Callable[[int, int], int]
     powers: bool = False
     """Whether it holds only where n is a power of two."""
+    any_block: bool = False
+    """Whether it holds for any block that divides n; others hold for the block that one section of n items asks for."""
 
     def holds(self, n: int) -> bool:
         return not self.powers or n & (n - 1) == 0

@@ -35,15 +35,22 @@ def _decayed(
 def _forwards(
     x: Tensor, decay: float, more: Tensor, marks: Tensor | None, last: bool, dim: int, reverse: bool, order: str
 ) -> Call:  # fmt: skip
-    x, more = readable(x), readable(more).unsqueeze(dim)
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    segments = (ends_of if last else segments_of)(marks, x, dim)
+    return with_more(readable(x), decay, more, segments, dim, reverse, order, out)
+
+
+def with_more(
+    x: Tensor, decay: Any, more: Tensor, segments: Any, dim: int, reverse: bool, order: str, out: Any
+) -> Call:
+    """The scan `h[t] = decay h[t-1] + x[t]` within segments, with `more` added to the first item of each row, in the dtype that
+    is computed in.
+    """
     first = number_of(x.shape[dim] - 1 if reverse else 0)
     how = {
         "axis": dim, "reverse": reverse, "order": order, "dtype": accumulator(x.dtype), "map": _from_more, "finish": _state,
     }  # fmt: skip
-    out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    return Call(
-        (x, decay, more, first), "affine", out, (ends_of if last else segments_of)(marks, x, dim), how
-    )
+    return Call((x, decay, readable(more).unsqueeze(dim), first), "affine", out, segments, how)
 
 
 def _from_more(x, decay, more, first, index):

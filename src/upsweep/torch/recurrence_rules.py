@@ -15,29 +15,33 @@ from torch import Tensor
 import upsweep as up
 from upsweep import recall
 from upsweep.torch import adjoint
+from upsweep.torch.decays import with_more
 from upsweep.torch.differentiable import batched, differentiable, keep, plain
-from upsweep.torch.neighbours import ahead, before, over_starts, segments_of, with_room, zero_before
+from upsweep.torch.neighbours import ahead, along, before, over_starts, segments_of, with_room, zero_before
 from upsweep.torch.operands import readable
-from upsweep.torch.ways import Way, Ways
+from upsweep.torch.ways import Call, Way, Ways, run, shorter
 
 
 @torch.library.custom_op("upsweep::recurrence", mutates_args=())
 def _recurrence(
-    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
-) -> Tensor:
+    a: Tensor, b: Tensor, initial: Tensor | None, more: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> Tensor:  # fmt: skip
+    """The recurrence. Where there is no `initial`, `more` may be: it is added to the first item of each row, in the dtype that is
+    computed in.
+    """
     # In a compiled graph nobody knows here whether a has a gradient.
     out = _room(a, b, heads, dim, reverse, order)
-    return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
+    return _recurrence_into(out, a, b, initial, more, heads, dim, reverse, order)
 
 
 def _recurrence_with_room(
-    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
-) -> Tensor:
+    a: Tensor, b: Tensor, initial: Tensor | None, more: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> Tensor:  # fmt: skip
     """The recurrence, in memory with room before the first item: so the gradient of a may read the state before each item where
     it lies.
     """
     out = _room(a, b, heads, dim, reverse, order) if a.requires_grad else None
-    return _recurrence_into(out, a, b, initial, heads, dim, reverse, order)
+    return _recurrence_into(out, a, b, initial, more, heads, dim, reverse, order)
 
 
 def _room(a: Tensor, b: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str) -> Tensor | None:
@@ -47,9 +51,11 @@ def _room(a: Tensor, b: Tensor, heads: Tensor | None, dim: int, reverse: bool, o
 
 
 def _shorter(
-    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
-) -> Way | None:
+    a: Tensor, b: Tensor, initial: Tensor | None, more: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> Way | None:  # fmt: skip
     """The way of `_recurrence_with_room` for calls like this one."""
+    if more is not None:
+        return shorter(_forwards)(a, b, initial, more, heads, dim, reverse, order)
     if b.is_complex() or not b.numel():
         return recall.never
     out = _room(a, b, heads, dim, reverse, order) if a.requires_grad else None
@@ -60,7 +66,7 @@ def _shorter(
     if known is None or known is recall.never:
         return known
 
-    def way(a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, *_: Any) -> Any:
+    def way(a: Tensor, b: Tensor, initial: Tensor | None, _: Any, heads: Tensor | None, *__: Any) -> Any:
         room = None if out is None else with_room(b, dim, reverse)
         a, start = a if a.shape == b.shape else a.expand(b.shape), None if initial is None else (1, initial)
         return known((a, b), start, room, segments_of(heads, b, dim))
@@ -68,10 +74,35 @@ def _shorter(
     return way
 
 
-def _recurrence_into(
-    out: Tensor | None, a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool,
+def _forwards(
+    a: Tensor,
+    b: Tensor,
+    initial: Any,
+    more: Tensor,
+    heads: Tensor | None,
+    dim: int,
+    reverse: bool,
     order: str,
+) -> Call:
+    """The scan where there is `more`, with that room where a has a gradient."""
+    out = _room(a, b, heads, dim, reverse, order) if a.requires_grad else None
+    return _onwards(out, a, b, more, heads, dim, reverse, order)
+
+
+def _onwards(
+    out: Tensor | None, a: Tensor, b: Tensor, more: Tensor, heads: Tensor | None, dim: int, reverse: bool, order: str
+) -> Call:  # fmt: skip
+    out = torch.empty_like(b, memory_format=torch.contiguous_format) if out is None else out
+    segments = segments_of(heads, b, dim)
+    return with_more(readable(b), readable(a).expand(b.shape), more, segments, dim, reverse, order, out)
+
+
+def _recurrence_into(
+    out: Tensor | None, a: Tensor, b: Tensor, initial: Tensor | None, more: Tensor | None, heads: Tensor | None, dim: int,
+    reverse: bool, order: str,
 ) -> Tensor:  # fmt: skip
+    if more is not None:
+        return run(_onwards(out, a, b, more, heads, dim, reverse, order))
     start, a, b = None if initial is None else readable(initial), readable(a), readable(b)
     a = a if a.shape == b.shape else a.expand(b.shape)
     segments = None if heads is None else segments_of(heads, b, dim)
@@ -81,20 +112,25 @@ def _recurrence_into(
 
 
 @_recurrence.register_fake
-def _(a: Tensor, b: Tensor, initial: Any, heads: Any, dim: int, reverse: bool, order: str) -> Tensor:
+def _(
+    a: Tensor, b: Tensor, initial: Any, more: Any, heads: Any, dim: int, reverse: bool, order: str
+) -> Tensor:
     out = _room(a, b, heads, dim, reverse, order)
     return b.new_empty(b.shape) if out is None else out
 
 
 @_recurrence.register_vmap
-def _(info: Any, in_dims: Any, a: Any, b: Any, initial: Any, heads: Any, dim: int, *rest: Any) -> Any:
-    a, heads = batched(a, in_dims[0]), batched(heads, in_dims[3])
-    b, initial = (batched(v, d, info.batch_size) for v, d in ((b, in_dims[1]), (initial, in_dims[2])))
-    return _recurrence(a, b, initial, heads, dim + 1, *rest), 0  # type: ignore[call-arg]
+def _(
+    info: Any, in_dims: Any, a: Any, b: Any, initial: Any, more: Any, heads: Any, dim: int, *rest: Any
+) -> Any:
+    a, heads = batched(a, in_dims[0]), batched(heads, in_dims[4])
+    b, initial, more = (batched(v, d, info.batch_size) for v, d in zip((b, initial, more), in_dims[1:4]))
+    return _recurrence(a, b, initial, more, heads, dim + 1, *rest), 0  # type: ignore[call-arg]
 
 
 def _recurrence_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-    a, _, initial, heads, ctx.dim, ctx.reverse, ctx.order = inputs
+    a, _, initial, more, heads, ctx.dim, ctx.reverse, ctx.order = inputs
+    ctx.computed = None if more is None else more.dtype
     keep(ctx, a, output, initial, heads)
 
 
@@ -103,13 +139,17 @@ def _recurrence_backward(ctx: Any, g: Tensor) -> Any:
     given = ctx.dim, ctx.reverse, ctx.order
     if not h.numel():
         none = None if initial is None else torch.zeros_like(initial)
-        return torch.zeros_like(a), torch.zeros_like(h), none, *[None] * 4
+        return torch.zeros_like(a), torch.zeros_like(h), none, *[None] * 5
     if torch.is_grad_enabled() or h.is_complex():
         made = _composed_gradients(g, a, h, initial, heads, *given)
     else:
         made = _gradients(g, a, h, initial, heads, *given, ctx.needs_input_grad[0])
     da, db, into = made
-    return da if ctx.needs_input_grad[0] else None, db, None if initial is None else into, *[None] * 4
+    of_more = None
+    if ctx.computed is not None:
+        of_more = along(db, ctx.dim, ctx.reverse, 0, 1).squeeze(ctx.dim).to(ctx.computed)
+    into = None if initial is None else into
+    return da if ctx.needs_input_grad[0] else None, db, into, of_more, *[None] * 4
 
 
 def _composed_gradients(
@@ -158,14 +198,15 @@ def _(info: Any, in_dims: Any, g: Any, a: Any, h: Any, initial: Any, heads: Any,
 _gradients = plain(_recurrence_gradients, adjoint.gradients, Ways(3, adjoint.shorter))
 
 
-def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, *_: Any) -> Tensor:
+def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, d_more: Any, *_: Any) -> Tensor:
     a, h, initial, heads = ctx.saved_tensors
-    return recurrence_tangent(da, db, d_initial, a, h, initial, heads, ctx.dim, ctx.reverse, ctx.order)
+    given = a, h, initial, heads, ctx.dim, ctx.reverse, ctx.order
+    return recurrence_tangent(da, db, d_initial, *given, d_more)
 
 
 def recurrence_tangent(
     da: Tensor | None, db: Tensor | None, d_initial: Tensor | None, a: Tensor, h: Tensor, initial: Tensor | None,
-    heads: Tensor | None, dim: int, reverse: bool, order: str,
+    heads: Tensor | None, dim: int, reverse: bool, order: str, d_more: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The tangent of h: `dh[t] = a[t] dh[t-1] + (da[t] h[t-1] + db[t])`."""
     db = torch.zeros_like(h) if db is None else db
@@ -174,10 +215,10 @@ def recurrence_tangent(
     if da is not None:
         first = zero_before(h, dim) if initial is None else initial.to(h.dtype)
         db = da * before(h, first, heads, dim, reverse) + db
-    return recurrence(a, db, d_initial, heads, dim, reverse, order).to(h.dtype)
+    return recurrence(a, db, d_initial, heads, dim, reverse, order, d_more).to(h.dtype)
 
 
-recurrence = differentiable(
+_differentiable_recurrence = differentiable(
     _recurrence,
     _recurrence_context,
     _recurrence_backward,
@@ -185,3 +226,11 @@ recurrence = differentiable(
     _recurrence_with_room,
     Ways(2, _shorter),
 )
+
+
+def recurrence(
+    a: Tensor, b: Tensor, initial: Tensor | None, heads: Tensor | None, dim: int, reverse: bool, order: str,
+    more: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """All states of a recurrence."""
+    return _differentiable_recurrence(a, b, initial, more, heads, dim, reverse, order)

@@ -158,17 +158,12 @@ def discounted_sum(
         end = None if start is None or done is None else _end(float(gamma), start, done, dim)
         return decayed(r, float(gamma), end, done, True, dim, True, order)
     weights, r = multiplier(gamma, r)
-    start, dtype = rows_of(initial, r, dim), r.dtype
+    start = rows_of(initial, r, dim)
     if done is None:
         return recurrence(weights, r, start, None, dim, True, order)
+    end = None if start is None else _end(weights.select(dim, -1), start, done, dim)
     # Nothing reads whether the first item is a head.
-    heads = done.roll(1, dim)
-    if start is not None:
-        end = _end(weights.select(dim, -1), start, done, dim)
-        # The end is rounded with its sum, not before.
-        r = single(r)
-        r = torch.cat([r.narrow(dim, 0, r.shape[dim] - 1), (r.select(dim, -1) + end).unsqueeze(dim)], dim)
-    return recurrence(weights, r, None, heads, dim, True, order).to(dtype)
+    return recurrence(weights, r, None, done.roll(1, dim), dim, True, order, end)
 
 
 def _end(weight: Any, start: Tensor, done: Tensor, dim: int) -> Tensor:

@@ -16,6 +16,7 @@ from upsweep.torch.differentiable import widened
 from upsweep.torch.followers import following, within_gradients
 from upsweep.torch.operands import beside, dim_of, readable, rows_of, summed, tensor
 from upsweep.torch.recurrence_rules import recurrence
+from upsweep.torch.segment_sums import segment_sums
 from upsweep.torch.segments import heads_of, offsets_of
 
 
@@ -144,6 +145,8 @@ def reduce(
             initial=start,
             order=order,
         )
+    if name == "add" and segments is not None and heads is not None and _is_spread(x, dim):
+        return segment_sums(x, start, heads, offsets_of(segments, heads, x, dim), dim, reverse, order)
     y = _scan(x, name, dim, False, reverse, initial, heads, order)
     if segments is None and x.shape[dim]:
         return y.select(dim, 0 if reverse else -1)
@@ -161,6 +164,13 @@ def reduce(
         return first.expand([len(empty) if d == dim else n for d, n in enumerate(x.shape)]).contiguous()
     empty = empty.reshape([-1 if d == dim else 1 for d in range(x.ndim)])
     return _taken(y, last.clamp(0, x.shape[dim] - 1), dim, empty, first)
+
+
+def _is_spread(x: Tensor, dim: int) -> bool:
+    """Whether the gradient of sums goes to items by the numbers of their segments. In one row there are as many numbers as items,
+    and twice as wide.
+    """
+    return (x.is_floating_point() or x.is_complex()) and x.numel() > x.shape[dim] > 0
 
 
 def _taken(

@@ -1,92 +1,117 @@
-// Copies an array into another order of its dimensions. A block copies a tile: items of the dimension in which the source's
-// neighbours lie, by items of the one in which the copy's lie. Where these are two dimensions (TURNED) the tile goes through shared
-// memory: neighbouring lanes read neighbours, and write neighbours.
+// Copies an array into another order of its dimensions. A block copies a tile of three of them, A, M and B. A line is as much of it as
+// lies together in the source: neighbours along A, along M too (M_NEAR), along B too (B_NEAR). A run is as much as lies together in
+// the copy: neighbours along B, along M too (M_RUN). Lines come to shared memory in aligned words, as they lie, with the gaps between
+// their items; there runs are put together, in pieces of AT_ONCE items.
 #include "params.cuh"
 
-constexpr int EACH = (TILE_A * TILE_B + THREADS - 1) / THREADS;  // items of a thread
-constexpr int A = max_of(DIMS - 2, 0), B = DIMS - 1;               // the two dimensions
-typedef typename Input<0>::Load Source;
-typedef typename Output<0>::Store T;
+constexpr int A = DIMS - 3, M = DIMS - 2, B = DIMS - 1;
+typedef typename bits_of<sizeof(typename Output<0>::Store)>::type T;
+constexpr int SIZE = sizeof(T);
+constexpr u32 LINES_B = B_NEAR ? 1 : TILE_B, LINES = (M_NEAR ? 1 : TILE_M) * LINES_B;
 
-// A tile in shared memory: lines of TILE_A items of an odd number of words, so that lanes of neighbouring lines meet in no bank.
+// The lines of a tile in shared memory. Lanes read neighbours along B, of lines side by side: these lie an odd number of words apart,
+// and of narrow items 32 lines and one word more. A single line has PADS bytes more behind every 128.
 struct Tile {
-  static constexpr int WORD = max_of(4, (int)sizeof(T)), LINE = ((TILE_A * (int)sizeof(T) + WORD - 1) / WORD | 1) * WORD;
-  char* memory;
-  __device__ __forceinline__ T& at(int a, int b) const { return *(T*)(memory + b * LINE + a * (int)sizeof(T)); }
+  const char* source;  // the first byte of the first line
+  i64 in_m, in_b;      // from line to line
+  int low;             // from the first item of a line to its first byte
+
+  const char* memory;
+
+  static __device__ __forceinline__ int padded(int byte) { return byte + (PADS ? (u32)byte / 128 * PADS : 0); }
+  static __device__ __forceinline__ int at_line(u32 m, u32 b) {
+    const u32 l = (M_NEAR ? 0 : m) * LINES_B + (B_NEAR ? 0 : b);
+    return l * PITCH + (SIZE < 4 ? l / 32 * 4 : 0);
+  }
+  __device__ __forceinline__ const char* line(u32 m, u32 b) const {
+    return source + (M_NEAR ? 0 : m * in_m) + (B_NEAR ? 0 : b * in_b);
+  }
+  // Bytes from the word in which a line begins.
+  __device__ __forceinline__ int phase(u32 m, u32 b) const { return (int)((u64)line(m, b) & (WORD - 1)); }
+  // Where the first of the items along A lies, but for what a single line is padded with.
+  __device__ __forceinline__ int place(u32 m, u32 b) const {
+    return at_line(m, b) + phase(m, b) - low + (M_NEAR ? m * IN_M : 0) + (B_NEAR ? b * IN_B : 0);
+  }
+  __device__ __forceinline__ T item(int place, int a) const { return load_item<T, GRAIN>(memory + padded(place + a * IN_A)); }
 };
 
-// Calls f(k, a, b) for each of the thread's items. BY_A: neighbouring threads have neighbours along a.
-template <bool BY_A, class F> __device__ __forceinline__ void each_item(F&& f) {
-#pragma unroll
-  for (int k = 0; k < EACH; k++) {
-    const int i = (int)threadIdx.x + k * THREADS;
-    if (TILE_A * TILE_B % THREADS == 0 || i < TILE_A * TILE_B)
-      f(k, BY_A ? i % TILE_A : i / TILE_B, BY_A ? i / TILE_A : i % TILE_B);
-  }
-}
-
-// Items of fewer than four bytes that move as words: PACK neighbours each.
-struct alignas(PACK * sizeof(T)) Word { T x[PACK]; };
-constexpr int WORDS = TILE_A * TILE_B / PACK / THREADS;
-
-// Calls f(k, a, b) for each word of the thread: with the first of its items along a, or along b (!BY_A). Of the lanes of a warp that
-// read items of lines PACK apart, as many have the word behind: they meet in no bank.
-template <bool BY_A, class F> __device__ __forceinline__ void each_word(F&& f) {
-  constexpr int NEAR = 32 / PACK, GROUPS = max_of(1, TILE_B / PACK / NEAR);
-#pragma unroll
-  for (int k = 0; k < WORDS; k++) {
-    const int i = (int)threadIdx.x + k * THREADS, rest = i / 32 / GROUPS;
-    if (BY_A) f(k, i % (TILE_A / PACK) * PACK, i / (TILE_A / PACK));
-    else f(k, rest / PACK * PACK * PACK + i / NEAR % PACK * PACK + rest % PACK, (i / 32 % GROUPS * NEAR + i % NEAR) * PACK);
-  }
+// An item at a byte of a word.
+template <class X> __device__ __forceinline__ u32 at_byte(const X& x, int byte) {
+  if constexpr (sizeof(X) < 4) return (u32)x << 8 * byte;
+  else return 0;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_bring(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
-  const i64 all_a = DIMS > 1 ? p.dim[A] : 1, all_b = p.dim[B];
-  const i64 in_a = DIMS > 1 ? p.in_strides[0].row[A] : 0, in_b = p.in_strides[0].row[B];
-  const i64 out_a = DIMS > 1 ? p.out_strides[0].row[A] : 0, out_b = p.out_strides[0].row[B];
+  const Strides &in = p.in_strides[0], &out = p.out_strides[0];
   // Neighbouring blocks write neighbours, so that the cache hands whole lines to memory.
   u32 block = blockIdx.x;
-  const u32 across = (u32)((all_b + TILE_B - 1) / TILE_B);
-  const i64 b = (i64)(block % across) * TILE_B;
-  block /= across;
-  i64 from = 0, to = 0;
+  i64 from = BEHIND, to = 0;
+  auto some_of = [&](int d, int tile) {
+    const u32 across = (u32)((p.dim[d] + tile - 1) / tile);
+    u32 at = block % across;
+    asm("" : "+r"(at));  // else the compiler divides 64 bits
+    const i64 first = (i64)at * tile;
+    block /= across;
+    from += first * in.row[d];
+    to += first * out.row[d];
+    return (int)min(p.dim[d] - first, (i64)tile);
+  };
+  const int some_b = some_of(B, TILE_B), some_m = some_of(M, TILE_M);
 #pragma unroll
-  for (int d = DIMS - 3; d >= 0; d--) {
-    const u32 at = block % (u32)p.dim[d];
-    block /= (u32)p.dim[d];
-    from += at * p.in_strides[0].row[d];
-    to += at * p.out_strides[0].row[d];
-  }
-  const i64 a = (i64)block * TILE_A;
-  const int some_a = (int)min(all_a - a, (i64)TILE_A), some_b = (int)min(all_b - b, (i64)TILE_B);
-  const char* source = p.in[0] + from + a * in_a + b * in_b;
-  char* copy = p.out[0] + to + a * out_a + b * out_b;
-  const Tile tile{memory};
-  auto in = [&](int a, int b) { return source + a * in_a + b * in_b; };
-  auto out = [&](int a, int b) { return copy + a * out_a + b * out_b; };
-  auto exists = [&](int a, int b) { return a < some_a && b < some_b; };
-  if constexpr (PACK > 1) {
-    Word x[WORDS];
-    each_word<true>([&](int k, int a, int b) { if (exists(a, b)) x[k] = *(const Word*)in(a, b); });
-    each_word<true>([&](int k, int a, int b) { *(Word*)&tile.at(a, b) = x[k]; });
-    __syncthreads();  // the tile is there
-    each_word<false>([&](int k, int a, int b) {
-#pragma unroll
-      for (int v = 0; v < PACK; v++) x[k].x[v] = tile.at(a, b + v);
-    });
-    each_word<false>([&](int k, int a, int b) { if (exists(a, b)) *(Word*)out(a, b) = x[k]; });
-  } else {
-    T x[EACH];
-    each_item<TURNED>([&](int k, int a, int b) {
-      if (exists(a, b)) x[k] = convert<T>(load_item<Source, Input<0>::grain>(in(a, b)));
-    });
-    if constexpr (TURNED) {
-      each_item<true>([&](int k, int a, int b) { tile.at(a, b) = x[k]; });
-      __syncthreads();  // the tile is there
-      each_item<false>([&](int k, int a, int b) { x[k] = tile.at(a, b); });
+  for (int d = A - 1; d >= 0; d--) some_of(d, 1);
+  const int some_a = some_of(A, TILE_A);
+
+  // The first byte of a line and the one behind its last, from its first item.
+  int low = 0, high = SIZE;
+  auto reach = [&](int some, int stride) {
+    low += min(0, (some - 1) * stride);
+    high += max(0, (some - 1) * stride);
+  };
+  reach(some_a, IN_A);
+  if (M_NEAR) reach(some_m, IN_M);
+  if (B_NEAR) reach(some_b, IN_B);
+  const Tile tile{p.in[0] + from + low, in.row[M], in.row[B], low, memory};
+  const u32 thread = threadIdx.x;
+#pragma unroll 2
+  for (u32 l = thread / LINE_LANES; l < LINES; l += THREADS / LINE_LANES) {
+    const u32 m = l / LINES_B, b = l % LINES_B;
+    if (!M_NEAR && m >= some_m || !B_NEAR && b >= some_b) continue;
+    const char* line = tile.line(m, b);
+    const int phase = tile.phase(m, b), bytes = high - low + phase;
+#pragma unroll 8
+    for (u32 word = 0; word < LINE_WORDS; word += LINE_LANES) {
+      const int byte = (word + thread % LINE_LANES) * WORD;
+      if (byte < bytes) copy_async<WORD>(memory + tile.at_line(m, b) + tile.padded(byte), line - phase + byte);
     }
-    each_item<false>([&](int k, int a, int b) { if (exists(a, b)) store_item<T, Output<0>::grain>(out(a, b), x[k]); });
+  }
+  commit_copies();
+  wait_copies<0>();
+  __syncthreads();  // the tile is there
+
+  // A thread has the same piece of every RUN_STEPth run: these begin at one place within a word.
+  constexpr u32 FROM_M = M_RUN ? 1 : TILE_M;
+  for (u32 i = thread; i < PIECES * RUN_STEP * FROM_M; i += THREADS) {
+    const u32 piece = i % PIECES, from_a = i / PIECES % RUN_STEP, from_m = i / PIECES / RUN_STEP;
+    if (from_m >= some_m) break;
+    char* run = p.out[0] + to + from_a * out.row[A] + (M_RUN ? 0 : from_m * out.row[M]);
+    const int first = piece * AT_ONCE - (EVEN_RUNS ? 0 : (int)((u64)run & 3) / SIZE);
+    int place[AT_ONCE];
+    bool there[AT_ONCE], whole = true;
+    each<AT_ONCE>([&](auto v) {
+      const u32 k = first + v.value, m = M_RUN ? k / TILE_B : from_m, b = M_RUN ? k % TILE_B : k;
+      whole &= there[v.value] = m < some_m && b < some_b;
+      place[v.value] = there[v.value] ? tile.place(m, b) : -low;
+    });
+    const u32 first_m = M_RUN ? (u32)first / TILE_B : 0, first_b = first - first_m * TILE_B;
+    char* at = run + (IN_WORDS ? (i64)first * SIZE : first_m * out.row[M] + first_b * out.row[B]);
+#pragma unroll 4
+    for (int a = from_a; a < some_a; a += RUN_STEP, at += RUN_STEP * out.row[A]) {
+      T x[AT_ONCE];
+      u32 word = 0;
+      each<AT_ONCE>([&](auto v) { word |= at_byte(x[v.value] = tile.item(place[v.value], a), v.value * SIZE); });
+      if (IN_WORDS && whole) *(u32*)at = word;
+      else each<AT_ONCE>([&](auto v) { if (there[v.value]) store_item<T, Output<0>::grain>(at + v.value * SIZE, x[v.value]); });
+    }
   }
 }

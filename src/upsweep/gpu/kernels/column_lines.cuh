@@ -1,6 +1,6 @@
 // Lines of so few bytes that a lane holds RUN words of them, lines that lie one behind another from one word's begin to another's.
 // They are combined as they lie, each word with the four bytes that lie one line before it. Operators on bytes allow any order.
-// Where segments start at lines, bytes of these lines have NEUTRAL before them.
+// Where segments start at lines, bytes of these lines have NEUTRAL before them, or the initial value.
 #include "column_moves.cuh"
 
 // BACK: the lines lie backwards, and all is as in a mirror.
@@ -21,13 +21,13 @@ template <int BYTES, bool BACK> struct HeldLines {
     return byte % 4 ? word_of(w[byte / 4], w[byte / 4 + 1], byte % 4) : w[byte / 4];
   }
 
-  // A word that stands before word i of a period: NEUTRAL in the lines whose bits are set.
-  static __device__ __forceinline__ u32 before(const u32 (&lines)[EACH + 1], int i, u32 word) {
+  // A word that stands before word i of a period: bytes of `anew` in the lines whose bits are set.
+  static __device__ __forceinline__ u32 before(const u32 (&lines)[EACH + 1], int i, u32 word, u32 anew = NEUTRAL) {
     if (!SEGMENTED) return word;
     const int line = 4 * i / BYTES, split = BYTES * (line + 1) - 4 * i;
     const u32 first = split >= 4 ? ~0u : BACK ? ~0u << 8 * (4 - split) : ~0u >> 8 * (4 - split);
     const u32 bits = (lines[line] & first) | (lines[line + 1] & ~first);
-    return (word & ~bits) | (NEUTRAL & bits);
+    return (word & ~bits) | (anew & bits);
   }
 
   // A lane's items become their prefixes within its run. Whether a segment starts in it, by head(line).
@@ -65,7 +65,7 @@ template <int BYTES, bool BACK> struct HeldLines {
     }
     Element sum = up_sweep_subs(element(sums[LANES], starts != 0), sub);
     Prefix before = {{NEUTRAL}, true};
-    down_sweep_subs(before, sub, sum, own, {});
+    down_sweep_subs(before, sub, sum, own, {NEUTRAL});
 #pragma unroll
     for (int i = 0; i < LANES; i++) {
       const bool anew = SEGMENTED && (starts & ((1u << i) - 1)) != 0;
@@ -74,13 +74,14 @@ template <int BYTES, bool BACK> struct HeldLines {
     return sum;
   }
 
-  // From these prefixes to the results: `kept` is the sum of the runs before, `before` the prefix of the first of them, if it has
-  // one, by head(line).
-  template <class H> static __device__ __forceinline__ void finish_run(u32* run, const u32* kept, const Item* prefix, bool some, H&& head) {
+  // From these prefixes to the results: `kept` is the sum of the runs before, `prefix` that of the first of them, if it has one, by
+  // head(line). Segments start from `start`.
+  template <class H> static __device__ __forceinline__ void finish_run(u32* run, const u32* kept, const Item* prefix, bool some, u32 start,
+                                                                       H&& head) {
     u32 line[WIDE + 1];  // the line before the run, and its first bytes once more
     u32 heads[EACH + 1] = {}, behind[EACH + 1] = {}, seen = 0;  // the lines that segments start in, and those behind the first of them
 #pragma unroll
-    for (int i = 0; i < WIDE; i++) line[i] = both(some ? prefix[i].head : NEUTRAL, kept[i]);
+    for (int i = 0; i < WIDE; i++) line[i] = both(some ? prefix[i].head : start, kept[i]);
     line[WIDE] = word_at(line, MORE);
     line[WIDE - 1] = word_of(BACK ? line[WIDE - 1] >> 8 * MORE : line[WIDE - 1] << 8 * MORE, line[0], MORE);
     u32 w[WIDE + PERIOD];
@@ -94,7 +95,7 @@ template <int BYTES, bool BACK> struct HeldLines {
       for (int i = 0; i < PERIOD; i++) w[WIDE + i] = *word(run, i);
 #pragma unroll
       for (int i = 0; i < PERIOD; i++)
-        *word(run, i) = both(before(behind, i, word_at(line, 4 * i % BYTES)),
+        *word(run, i) = both(before(behind, i, word_at(line, 4 * i % BYTES), start),
                              EXCLUSIVE ? before(heads, i, word_at(w, 4 * (WIDE + i) - BYTES)) : w[WIDE + i]);
 #pragma unroll
       for (int i = 0; i < WIDE; i++) w[i] = w[PERIOD + i];

@@ -152,8 +152,11 @@ struct Worker : Mover {
   __device__ __forceinline__ void finish(int k, int v, int strip, const Spot& at) const {
     if constexpr (FLAT) {
       bool anew = (kept_heads(k, v, strip) & ((1u << lane) - 1)) != 0;
+      bool some = (INITIAL || at.t > 0 || part(strip) > 0) && !anew;
+      u32 start = NEUTRAL;
+      each<INITIAL>([&](auto) { start = to_words(start_of(p, at.row)).w[0]; });
       Held::finish_run(Held::word(runs_of(k, strip, at), lane * Held::RUN), kept(k, strip) + lane * Held::STEP,
-                       s.prefixes[stage_of(k)][part(strip)], (at.t > 0 || part(strip) > 0) && !anew, heads_of_lines(k, strip, at));
+                       s.prefixes[stage_of(k)][part(strip)], some, start, heads_of_lines(k, strip, at));
       return;
     }
     i64 j = first(at) + run(strip) * ITEMS, column = at.column + 32 * v + own;

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from upsweep.gpu.shapes import WARPS, Shape
+from collections.abc import Iterator
 
-TILE = 4096, 1 << 15
-"""Items and bytes of a tile, at most."""
+from upsweep.gpu.shapes import WARPS, Shape, power_of_two_below
 
-SIDE = 64
-"""Items of a tile's side, where neighbours of the array and of its copy lie along two sides."""
+TILE, WIDE_TILE = 1 << 14, 1 << 15
+"""Bytes of a tile, at most; of items of eight bytes and more."""
+
+SIDE, NARROW_SIDE = 64, 128
+"""Items of a tile's side, where neighbours of the array and of its copy lie along two sides; of bytes."""
+
+MOST = 48 * 1024
+"""Bytes of shared memory that a tile takes at most, with the gaps between its items."""
+
+NEAR, GAPS = 16, 2
+"""Neighbours in the array that are at most so many bytes apart come together with what lies between, and so do others that lie at
+most so many times as far apart as they would without a gap."""
+
+TOGETHER = 64
+"""Bytes of a line that lanes side by side bring at least, where it has so many."""
+
+SHORT = 128
+"""Bytes of neighbours in the array, or in its copy, with fewer of which a tile has a third side: the neighbours' neighbours."""
 
 LEAST = 1 << 22
 """Bytes of an array from which it is worth two launches more."""
@@ -31,13 +46,25 @@ RESULTS = 9
 bytes .21 -> .12. Of C's order into Fortran's 5 of f4 .305 -> .28, of bf16 .28 -> .16."""
 
 
-def for_bringing(a: int, b: int, size: int) -> Shape | None:
-    """The shape for copies of `size` bytes an item: tiles of `items` by `lanes`. There are `a` items along the first side and `b`
-    along the other, in which the copy's neighbours lie. None where tiles would be small.
+def for_bringing(a: int, m: int, b: int, size: int, step: int) -> Iterator[Shape]:
+    """The shapes for copies of `size` bytes an item, the largest first: tiles of `items` by `strips` by `lanes`, unless these
+    would be small. There are `a` items along the side in which the array's neighbours lie, `step` bytes apart, `b` along that
+    of the copy's, and `m` along the one between.
     """
-    most = min(TILE[0], TILE[1] // size)
-    across = min(b, most if a == 1 else SIDE)
-    along = min(a, most // across)
-    if SIDE // 2 < along < a:
-        along -= along % (SIDE // 2)
-    return Shape(along, WARPS, 4, lanes=across) if along * across >= 32 * WARPS else None
+    room, side = (WIDE_TILE if size >= 8 else TILE) // step, NARROW_SIDE if size == 1 else SIDE
+    while room >= 32 * WARPS:
+        across, along = (n if 2 * n <= 3 * side else side for n in (b, a))
+        if m == 1 or a == 1:
+            across = max(across, _even(min(b, room // along), b))
+        along = _even(min(along, room // across), a)
+        if m == 1:
+            along = max(along, _even(min(a, room // across), a))
+        between = _even(min(m, max(1, room // (across * along))), m)
+        if along * between * across >= 32 * WARPS:
+            yield Shape(along, WARPS, 4, lanes=across, strips=between)
+        room //= 2
+
+
+def _even(side: int, n: int) -> int:
+    """The side of a tile that cuts `n` items, at a round number of them."""
+    return side if side == n else side - side % power_of_two_below(min(side, SIDE) // 2 or 1)

@@ -284,10 +284,11 @@ item, 0 where four bytes are a word, and whether all lines are one stretch. Whil
 x[:, 1:] of 101 bf16 .24 -> .63. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
 
 
-def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shape, ...]:
+def for_stages(shape: Shape, columns: int, size: int, dense: bool, uneven: bool) -> tuple[Shape, ...]:
     """The same for single items of `size` bytes, 0 where several bytes are a word, in blocks that have all of a
-    multiprocessor's memory: the best first that fits. `dense`: the lines lie one behind another. Of a copy (H200), before ->
-    so: lines that begin at sectors, 4096 columns of f4 .92 -> .93, 256 .89 -> .91, 16 .84 -> .88, 4 .81 -> .86, 2 .81 -> .83,
+    multiprocessor's memory: the best first that fits. `dense`: the lines lie one behind another. `uneven`: lines of words begin
+    at 16 bytes within sectors, and go as those that begin anywhere. Of a copy (H200), before -> so: lines that begin at
+    sectors, 4096 columns of f4 .92 -> .93, 256 .89 -> .91, 16 .84 -> .88, 4 .81 -> .86, 2 .81 -> .83,
     in one block .80; 512 of f8 .90 -> .92, 2 .68 -> .83, in two blocks .68; 1024 of bytes .88 -> .91, 16 .74 -> .81. As parts
     of the time before: lines of words that begin anywhere, 333 of f4 .92, 201 .92, 1001 .94, 257 .99, but 150 1.05 and 130
     1.11, as a second part has few; stretches of f4, 24 .92, 33 .88, 50 .95, 64 .95, 65 .92, 96 .97, 101 .97, 13 with half the
@@ -307,14 +308,24 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     if shape.stretch:
         if size == 4 and shape.lanes == 16:
             return (replace(shape, items=shape.items // 2, blocks=2, stages=4),)
+        if size == 8 and shape.lanes == 32:
+            forms = EIGHT.get(shape.vector, ())
+            return tuple(
+                replace(shape, items=i, warps=w, blocks=b, strips=1, stages=s) for i, w, b, s in forms
+            )
         if size != 4 or shape.lanes < 32:
             return ()
-        pair = replace(shape, warps=8, blocks=2, stages=4 if columns <= 32 else 3)
-        return pair, replace(shape, blocks=1, stages=3)
+        pair = replace(shape, warps=8, blocks=2, strips=1, stages=3)
+        alone = replace(shape, blocks=1, stages=3)
+        if shape.vector == 1:
+            return replace(pair, stages=4), pair, alone
+        if shape.vector > 2:
+            return pair, replace(alone, items=shape.items // 2, warps=2 * shape.warps), alone
+        return pair, alone
     if shape.loose and size == 2:
         wide = replace(shape, items=8, vector=8, warps=16, blocks=1)
         return (wide,) if columns >= HALVES_WIDE else ()
-    if shape.loose:
+    if shape.loose or uneven:
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
         items, warps, stages = (8, 16, 2) if columns >= WIDE else (16, 8, 3)
         block = replace(shape, items=items, vector=4, warps=warps, blocks=1, stages=stages)
@@ -324,18 +335,29 @@ def for_stages(shape: Shape, columns: int, size: int, dense: bool) -> tuple[Shap
     return replace(shape, warps=2 * shape.warps, blocks=1, stages=3), replace(shape, blocks=2, stages=3)
 
 
+EIGHT = {
+    1: ((16, 8, 2, 4), (16, 8, 2, 3)),
+    2: ((8, 16, 1, 3),),
+    3: ((16, 4, 2, 2),),
+    4: ((8, 8, 1, 3), (16, 4, 1, 3)),
+}
+"""Items, warps, blocks and stages of stretches of single items of eight bytes, or of two of four bytes, by the columns of a lane,
+the best first that fits. Of a copy (H200), in two stages -> so: f8 of 24 columns .785 -> .777, 31 .787 -> .806, 53 .707 -> .813,
+80 .737 -> .747, 101 .677 -> .776, 127 .704 -> .788; recurrences of f4 of 24 .770 -> .719, 53 .668 -> .738, 127 .603 -> .687."""
+
+
 LISTED, LISTED_MOST = {4: (16, 1, 3), 8: (8, 2, 3), 16: (16, 1, 3), 32: (16, 1, 3)}, 256
-LISTED_STRETCHED = {(32, 1): (8, 1, 3), (32, 2): (16, 1, 2), (32, 4): (4, 1, 3)}
+LISTED_STRETCHED = {(32, 1): ((8, 2, 3), (8, 1, 3)), (32, 2): ((16, 1, 2),), (32, 4): ((4, 1, 3),)}
 """Warps, blocks and stages of columns of four bytes that share one list of heads: by the lanes of a line, of so many columns at
-most, up to which bits are read, or by items and columns of a lane where lines are one stretch. Of a copy (H200), as others of two
-stages -> so: 4 columns .844 -> .871, 8 .870 -> .894, 16 .870 -> .882, 24 .811 -> .821, 33 .718 -> .763, 101 .667 -> .718, 128
-.734 -> .815, 200 .821 -> .842, 256 .912 -> .929; but 1024 .935 both ways, 4096 .942 -> .938, and 33 in three stages of eight
-warps .65."""
+most, up to which bits are read, or by items and columns of a lane where lines are one stretch, the best first that fits. Of a
+copy (H200), as others of two stages -> so: 4 columns .844 -> .871, 8 .870 -> .894, 16 .870 -> .882, 24 in one block .811 -> .821,
+33 .718 -> .763, 101 .667 -> .718, 200 .821 -> .842, 256 .912 -> .929; but 1024 .935 both ways, 4096 .942 -> .938, and 33 in three
+stages of eight warps .65."""
 
 
 def for_listed(shape: Shape, columns: int) -> tuple[Shape, ...]:
     """The same where all columns share one list of heads."""
     fits = columns <= LISTED_MOST and not shape.loose
-    narrow = LISTED.get(shape.lanes) if fits else None
-    form = LISTED_STRETCHED.get((shape.items, shape.vector)) if shape.stretch else narrow
-    return (replace(shape, warps=form[0], blocks=form[1], stages=form[2]),) if form else ()
+    narrow = [LISTED[shape.lanes]] if fits and shape.lanes in LISTED else ()
+    forms = LISTED_STRETCHED.get((shape.items, shape.vector), ()) if shape.stretch else narrow
+    return tuple(replace(shape, warps=warps, blocks=blocks, stages=stages) for warps, blocks, stages in forms)

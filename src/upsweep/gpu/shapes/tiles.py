@@ -105,7 +105,7 @@ def for_tiles(
 
     def tile(room: int) -> tuple[int, int]:
         sums = 2 * 32 * (4 * words * gathered + 8)
-        room = min(room + segmented * STAGE // 4, (shared - 4096 - sums) // 2)
+        room = min(room + segmented * min(room, STAGE) // 4, (shared - 4096 - sums) // 2)
         warps = min(FEW if few else WARPS, max(1, power_of_two(-(-n // (32 * items))) >> thin))
         while warps > 1 and warps * 32 * items * staged > room:
             warps //= 2

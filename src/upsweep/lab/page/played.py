@@ -9,7 +9,7 @@ from typing import Any
 
 from upsweep.lab.cases import case
 from upsweep.lab.checks import check, wanted
-from upsweep.lab.costs import counts
+from upsweep.lab.costs import counts, formulas
 from upsweep.lab.films import film as filmed
 from upsweep.lab.findings import MENDS, Finding, Report
 from upsweep.lab.machine import scope
@@ -24,7 +24,7 @@ from upsweep.lab.sync import barriers
 from upsweep.lab.traces import Case, Trace
 from upsweep.lab.traffic import coalescing, divergence
 from upsweep.operator import OperatorError
-from upsweep.textbook import KERNELS, Launch
+from upsweep.textbook import Launch
 from upsweep.textbook.mistakes import MISTAKES
 from upsweep.textbook.setups import width
 
@@ -144,17 +144,10 @@ def places(kernel: Rewritten, dials: Dials) -> dict[str, list[int]]:
 
 
 def _formulas(dials: Dials, trace: Trace) -> list[dict[str, Any]]:
-    """The closed forms that speak of this n in one section."""
-    row = KERNELS.get(dials.kernel)
-    if row is None or dials.block or dials.without or dials.before or dials.edits:
+    """The closed forms that speak of this run of the kernel as it is written."""
+    if dials.without or dials.before or dials.edits:
         return []
-    block = trace.case.setup.launches[0].block
-    forms = {what: getattr(row, what) for what in ("work", "steps", "barriers")}
-    return [
-        {"count": what, "text": form.text, "value": form.value(dials.n, block), "powers": form.powers}
-        for what, form in forms.items()
-        if form and form.holds(dials.n)
-    ]
+    return [{"count": form.what, "text": form.formula, "value": form.wanted} for form in formulas(trace)]
 
 
 def _findings(trace: Trace, report: Report) -> list[dict[str, Any]]:
