@@ -9,7 +9,7 @@ import numpy as np
 
 from upsweep.cpu import tuning
 from upsweep.cpu.hole import hole
-from upsweep.cpu.memory import Items, gathered, inner, same
+from upsweep.cpu.memory import Items, gathered, inner, once, same
 from upsweep.cpu.nodes import fours, joiners, operators, rising
 from upsweep.cpu.registers import rooms
 from upsweep.cpu.words import JOIN, PASS, RISE, ROW, SCAN, SETTLE, SUM
@@ -55,7 +55,7 @@ def runner(
     fours_up, fours_down = fours(S, P, V, combine, fold, same)
     run_up = rising(fours_up, in_room)
 
-    @inner
+    @once
     def sum_runs(x, y, kept, w, keep):
         t = room()
         for i in range(w):
@@ -65,7 +65,7 @@ def runner(
             if keep:
                 rows_out(row(t, 1), S_at(kept, i * LANES * ROW))
 
-    @inner
+    @once
     def scan_runs(start, x, above, y, past, w, exclusive, again):
         t = room()
         for i in range(w):
@@ -93,7 +93,7 @@ def runner(
             else:
                 turn_out(row(t, 1)[:V], target, P_RUN)
 
-    @inner
+    @once
     def rise(x, w):
         d = 1
         while d < w:
@@ -101,7 +101,7 @@ def runner(
                 S_write(x, k, combine(S_read(x, k - d), S_read(x, k)))
             d *= 2
 
-    @inner
+    @once
     def settle(start, x, y, pitch, w, known):
         for k in range(w):
             earlier = k - ((k + 1) & -(k + 1))
@@ -139,13 +139,13 @@ def runner(
         y = P_take(frame, 4 * V + 5 * C, 1)
         prefixes, top = sums[:V], tips[:V]
         for i in range(w):
-            sum_runs(S_at(x, i * SPAN), sums, kept, ROW, True)
-            sum_runs(sums, tips, sums, 1, True)
+            sum_runs(S_at(x, i * SPAN), sums, kept, ROW, 1)
+            sum_runs(sums, tips, sums, 1, 1)
             rise(tips, LANES)
             p = P_read(before, 0)
             behind = push(start, stack, folds, base, done + i, S_read(tips, LANES - 1), has)
             P_write(top, -1, p)
-            settle(start, tips, top, 1, LANES - 1, True)
+            settle(start, tips, top, 1, LANES - 1, 1)
             P_write(top, LANES - 1, behind)
             scan_runs(start, sums, P_at(top, -1), prefixes, 0, 1, 0, 0)
             P_write(prefixes, -1, p)
