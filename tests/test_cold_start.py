@@ -153,8 +153,9 @@ def test_functions_of_words_are_compiled_once_and_for_a_kernel():
 
 
 def test_the_loops_over_runs_are_compiled_once(monkeypatch):
-    """Spans call them with constants, other chunks with words. Each further copy of these loops took a fifth of the time that an
-    operator took."""
+    """Spans call them with constants, other chunks with words. With copies for constants a first scan of another dtype took 1.5
+    to 1.8 times as long.
+    """
     lowered, through = [], lowering._Lowering.run_pass
 
     def watched(self, state):
