@@ -90,6 +90,22 @@ def test_every_chunk_size(chunk, many_threads, monkeypatch):
         agree(run(case, part, threads=3), oracle(case.arrays, part), f"n={n}")
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_rows_of_whole_spans(exclusive):
+    """Of 1024 items; the first is swept by another way, and what is behind the last."""
+    case = CASES["hash-u64"]
+    xs = case.draw(9 * 1024 + 5)
+    start = tuple(x.dtype.type(3) for x in xs)
+    for n in (1023, 1024, 1025, 2 * 1024, 5 * 1024 + 1, 9 * 1024 + 5):
+        part = tuple(x[:n] for x in xs)
+        for initial in (None, start) if not exclusive else (start,):
+            form = (
+                {"exclusive": exclusive} if initial is None else {"exclusive": exclusive, "initial": initial}
+            )
+            given = form if initial is None else form | {"initial": initial[0]}
+            agree(run(case, part, threads=1, **given), oracle(case.arrays, part, **form), f"n={n} {form}")
+
+
 @pytest.mark.parametrize("initial", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 def test_rows_whose_runs_are_swept_up_again(exclusive, initial, many_threads, monkeypatch):

@@ -23,6 +23,7 @@ from upsweep.cpu.code import Unit, callable_at, compiled
 from upsweep.cpu.jitted import jitted
 from upsweep.cpu.kept import Code, digest
 from upsweep.cpu.memory import Items, inner, of_words
+from upsweep.cpu.runs import runner
 
 
 def run(code, **env):
@@ -149,6 +150,23 @@ def test_functions_of_words_are_compiled_once_and_for_a_kernel():
     for kernel in (lambda n: twice(n), lambda n: twice(7) + n):
         inner(kernel).get_compile_result(types.int64(*words))
         assert list(twice.overloads) == [words]
+
+
+def test_the_loops_over_runs_are_compiled_once(monkeypatch):
+    """Spans call them with constants, other chunks with words. With copies for constants a first scan of another dtype took 1.5
+    to 1.8 times as long.
+    """
+    lowered, through = [], lowering._Lowering.run_pass
+
+    def watched(self, state):
+        lowered.append(state.func_id.func_name)
+        return through(self, state)
+
+    monkeypatch.setattr(lowering._Lowering, "run_pass", watched)
+    run_of = runner([np.dtype("f4")], False, False, 16)
+    inner(run_of).get_compile_result(types.void(*(types.int64,) * 7))
+    loops = ("pass_spans", "sum_runs", "scan_runs", "rise", "settle")
+    assert [lowered.count(name) for name in loops] == [1] * 5
 
 
 def test_variables_are_cleared_where_their_life_ends(monkeypatch):

@@ -13,6 +13,7 @@ from upsweep.cpu.along_places import (
     aim_runs,
     aim_sums,
     aim_targets,
+    all_read,
     direct,
     groups_of,
     runs_in,
@@ -25,18 +26,21 @@ from upsweep.cpu.along_places import (
 from upsweep.cpu.frame import aim, ask, fill, move_line, part, place_of, restart_line
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import NOWHERE, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
+from upsweep.cpu.words import NOWHERE, PASS, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
 
-COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS, PAST, AGAIN, REDUCE = map(
+COMPONENTS, VALUES, SINKS, EXCLUSIVE, SEGMENTED, SINK_AT, LANES, INPUTS, MAP, FINISH, FLAGS, PAST, AGAIN, REDUCE, CHUNK = map(
     int,
     (
         Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.EXCLUSIVE, Word.SEGMENTED, Word.SINK_AT, Word.LANES, Word.INPUTS,
-        Word.MAP, Word.FINISH, Word.FLAGS, Word.PAST, Word.AGAIN, Word.REDUCE,
+        Word.MAP, Word.FINISH, Word.FLAGS, Word.PAST, Word.AGAIN, Word.REDUCE, Word.CHUNK,
     ),
 )  # fmt: skip
-SIZE, BRING, TOTAL, START, BEFORE, END, HEAD = map(
-    int, (Part.SIZE, Part.BRING, Part.TOTAL, Part.START, Part.BEFORE, Part.END, Part.HEAD)
-)
+SIZE, BRING, TOTAL, START, BEFORE, END, HEAD, STACK, FOLDS, BASE = map(
+    int,
+    (
+        Part.SIZE, Part.BRING, Part.TOTAL, Part.START, Part.BEFORE, Part.END, Part.HEAD, Part.STACK, Part.FOLDS, Part.BASE,
+    ),
+)  # fmt: skip
 COMPONENT, HAND = int(Sink.COMPONENT), int(Sink.HAND)
 
 
@@ -242,3 +246,28 @@ def hand(L, A, first, m):
         if done < m:
             rest = target + (first + done) * along
             move_line(peek(s, HAND), rest, along, sum_at(L, A, c, 0, done), m - done)
+
+
+@of_words
+def pass_spans(L, A, first, last, count, has):
+    """Scan one chunk that is a span, or all up to `last` where they are swept from array to array, behind `count` others.
+    Returns how many. BEFORE holds the prefix before them, and then the one behind them.
+    """
+    values, components, chunk = peek(L, VALUES), peek(L, COMPONENTS), peek(L, CHUNK)
+    exclusive, restarts = peek(L, EXCLUSIVE), peek(L, EXCLUSIVE) and peek(L, SEGMENTED)
+    bring(L, A, first, chunk)
+    aim(L, A, 0, START, values, 0)
+    aim_runs(L, A, values, first, 0, 0)
+    for level in range(3):
+        aim_sums(L, A, values + (1 + level) * components, components, level, 0)
+    aim(L, A, values + 4 * components, STACK, components, 0)
+    aim(L, A, values + 5 * components, FOLDS, values, 0)
+    aim(L, A, 2 * values + 5 * components, BASE, values, 0)
+    aim(L, A, 3 * values + 5 * components, BEFORE, values, 0)
+    direct = aim_targets(L, A, 4 * values + 5 * components, first, 0, 0)
+    spans = (last - first) // chunk if direct and all_read(L, A, first) and not restarts else 1
+    ask(L, A, PASS, direct and peek(L, PAST), spans, count, exclusive, has)
+    if restarts:
+        restart(L, A, chunk)
+    hand(L, A, first, chunk)
+    return spans

@@ -7,11 +7,11 @@ from upsweep.cpu.frame import part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import HALF, NOWHERE, ROW, SINK_WORDS, Part, Sink, Word
 
-COMPONENTS, VALUES, SINKS, SINK_AT, LANES, INPUTS, MAP, FINISH, PAST, STRAIGHT = map(
+COMPONENTS, VALUES, SINKS, SINK_AT, LANES, INPUTS, MAP, FINISH, PAST, STRAIGHT, AGAIN, REDUCE = map(
     int,
     (
         Word.COMPONENTS, Word.VALUES, Word.SINKS, Word.SINK_AT, Word.LANES, Word.INPUTS, Word.MAP, Word.FINISH, Word.PAST,
-        Word.STRAIGHT,
+        Word.STRAIGHT, Word.AGAIN, Word.REDUCE,
     ),
 )  # fmt: skip
 SIZE, PLAIN, SPARE, WANTED, PANEL = map(int, (Part.SIZE, Part.PLAIN, Part.SPARE, Part.WANTED, Part.PANEL))
@@ -29,6 +29,13 @@ def direct(L, m):
     """The items of a chunk in whole groups of runs."""
     group = ROW * peek(L, LANES)
     return m // group * group
+
+
+@of_words
+def is_span(L, m):
+    """Whether so many items are a span: ROW groups of runs, whose sums are the runs of one group."""
+    lanes = peek(L, LANES)
+    return m == ROW * ROW * lanes and lanes <= ROW and not peek(L, AGAIN) and not peek(L, REDUCE)
 
 
 @of_words

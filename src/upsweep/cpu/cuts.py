@@ -68,8 +68,12 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     groups = strips * prod(lie.sizes)
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     brought = not (as_stored(plan) and _side_by_side(plan, strides))
-    longest = min(tuned.chunk, tuning.FAR_CHUNK) if far or (plan.reduce and brought) else tuned.chunk
+    lanes = lanes_of(plan, True)
+    span = ROW * ROW * lanes if along and not (straight or plan.reduce) and lanes <= ROW else 0
+    less = not span and (far or (plan.reduce and brought))
+    longest = min(tuned.chunk, tuning.FAR_CHUNK) if less else tuned.chunk
     chunk = max(ROW, longest >> _fewer(plan)) if along else _lines(plan, lie) if lie.abreast else ROW
+    chunk = min(chunk, span) if span else chunk
     if lie.near > 1:
         while chunk > ROW and chunk * lie.near * read > tuning.NEAR_BYTES:
             chunk //= 2

@@ -56,6 +56,17 @@ def of_words(fn: Any) -> Any:
     return code
 
 
+def once(fn: Any) -> Any:
+    """Like `inner`, for a function that is large or called from several places. It is compiled once for arguments of the same
+    types. With `inner`, numba would compile it again for each constant that it is called with.
+    """
+    code = inner(fn)
+    resolved = code.get_call_template
+    # numba asks for this when it meets a call.
+    code.get_call_template = lambda args, kws: resolved(tuple(map(types.unliteral, args)), kws)
+    return code
+
+
 def adopted(fn: Any) -> Any:
     """A user's function of numbers or tuples of them, compiled as the kernel's own: it computes as NumPy's scalars do."""
     made = _of_scalars(fn)

@@ -32,7 +32,9 @@ class Rooms(NamedTuple):
     turn_in: Callable[..., None]
     """Bring in runs, which lie so many bytes apart."""
     ask_for: Callable[..., None]
-    """Have the cache fetch such runs. A component that lies NOWHERE is left out."""
+    """Have the cache fetch such runs, which will be read. A component that lies NOWHERE is left out."""
+    claim: Callable[..., None]
+    """Have the nearest cache fetch such runs, which will be written."""
     turn_out: Callable[..., None]
     """Hand over 16 rows, from a given row on, as runs so many bytes apart. A component that goes NOWHERE is left out."""
     turn_past: Callable[..., None]
@@ -115,8 +117,9 @@ def rooms(sizes: Sequence[int], lanes: int, backward: bool = False) -> Rooms:
     lines = (_lines_in, _lines_out, _lines_past)
     rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out, _line_past)
     come, go = map(liner, turns)
+    asks = [mover(partial(_ask_for, to_write=to_write)) for to_write in (False, True)]
     return Rooms(
-        room, row, come, mover(_ask_for), go, *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
+        room, row, come, *asks, go, *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
     )  # fmt: skip
 
 
@@ -155,11 +158,11 @@ def _row(builder: Any, start: Any, size: int, place: int, lanes: int) -> Any:
     return builder.bitcast(builder.gep(start, [I64(place * size)]), vector(size, size * lanes).as_pointer())
 
 
-def _blocks(size: int, lanes: int, backward: bool) -> Iterator[tuple[int, int, int, list[int]]]:
-    """The blocks that are transposed at once: the bytes of each run before it, the first lane, the lanes, and the rows that its
-    items belong to.
+def _blocks(size: int, lanes: int, backward: bool, width: int) -> Iterator[tuple[int, int, int, list[int]]]:
+    """The blocks that are transposed at once, so many bytes of each run: the bytes of a run before it, the first lane, the lanes,
+    and the rows that its items belong to.
     """
-    together, n = min(lanes, WHOLE // size), HALF // size
+    together, n = min(lanes, WHOLE // size), width // size
     for lane in range(0, lanes, together):
         for first in range(0, ROW, n):
             rows = [ROW - 1 - first - k if backward else first + k for k in range(n)]
@@ -169,18 +172,19 @@ def _blocks(size: int, lanes: int, backward: bool) -> Iterator[tuple[int, int, i
 def _turn_in(
     builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int, backward: bool
 ) -> None:
-    for before, start, count, rows in _blocks(size, lanes, backward):
+    for before, start, count, rows in _blocks(size, lanes, backward, HALF):
         places = [_item_of(builder, outside, stride, lane, before) for lane in range(start, start + count)]
         runs = [builder.load(pointer(builder, place, vector(size, HALF)), align=1) for place in places]
         for row, items in zip(rows, _rows_of(builder, runs, len(rows), count)):
             builder.store(items, _row(builder, inside, size, row * lanes + start, count), align=size)
 
 
-def _ask_for(builder: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
+def _ask_for(builder: Any, outside: Any, stride: Any, size: int, lanes: int, to_write: bool) -> None:
     with _wanted(builder, outside):
         for lane in range(lanes):
             for before in range(0, ROW * size, LINE):
-                fetch(builder, pointer(builder, _item_of(builder, outside, stride, lane, before), I8))
+                place = pointer(builder, _item_of(builder, outside, stride, lane, before), I8)
+                fetch(builder, place, written=to_write, near=to_write)
 
 
 def _item_of(builder: Any, runs: Any, stride: Any, lane: int, before: int) -> Any:
@@ -193,12 +197,13 @@ def _wanted(builder: Any, outside: Any) -> Any:
 
 
 def _turned(
-    builder: Any, inside: Any, size: int, lanes: int, backward: bool = False
+    builder: Any, inside: Any, size: int, lanes: int, backward: bool, width: int
 ) -> Iterator[tuple[int, int, Any]]:
-    """The items of runs, some at once, each time with the lane and the number of bytes of its run before them."""
-    for before, start, count, rows in _blocks(size, lanes, backward):
+    """The items of runs, so many bytes at once, each time with the lane and the number of bytes of its run before them."""
+    for before, start, count, rows in _blocks(size, lanes, backward, width):
         places = [_row(builder, inside, size, row * lanes + start, count) for row in rows]
-        runs = _runs_of(builder, [builder.load(p, align=size) for p in places], len(rows), count)
+        items = [builder.load(p, align=size) for p in places]
+        runs = _runs_of(builder, items, len(rows), count) if width == HALF else _whole_runs_of(builder, items)
         for lane, run in enumerate(runs, start):
             yield lane, before, run
 
@@ -206,8 +211,11 @@ def _turned(
 def _turn_out(
     builder: Any, inside: Any, outside: Any, stride: Any, size: int, lanes: int, backward: bool
 ) -> None:
+    # Two stores of halves take two extractions, one store of a whole vector takes one shuffle. Lanes of two vectors need so many
+    # registers that rows of 1000 float32 took 1.3 of their time so.
+    width = WHOLE if lanes == WHOLE // size and ROW * size > HALF else HALF
     with _wanted(builder, outside):
-        for lane, before, items in _turned(builder, inside, size, lanes, backward):
+        for lane, before, items in _turned(builder, inside, size, lanes, backward, width):
             place = _item_of(builder, outside, stride, lane, before)
             builder.store(items, pointer(builder, place, items.type), align=1)
 
@@ -215,7 +223,9 @@ def _turn_out(
 def _turn_past(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:
     with _wanted(builder, outside):
         # The stores to a cache line come one behind the other: a processor joins them, and has room for few lines.
-        for lane, before, items in sorted(_turned(builder, inside, size, lanes), key=itemgetter(0, 1)):
+        for lane, before, items in sorted(
+            _turned(builder, inside, size, lanes, False, HALF), key=itemgetter(0, 1)
+        ):
             place = builder.add(outside, I64(lane * ROW * size + before))
             _store_past(builder, items, pointer(builder, place, items.type), HALF)
 
@@ -244,6 +254,14 @@ def _runs_of(builder: Any, rows: list[Any], n: int, lanes: int) -> list[Any]:
     for _ in range(n.bit_length() - 1):
         rows = _zipped_once(builder, rows, n)
     return rows
+
+
+def _whole_runs_of(builder: Any, rows: list[Any]) -> list[Any]:
+    """As many items of each lane as there are lanes, from as many rows."""
+    n = len(rows) // 2
+    pairs = list(zip(transposed(builder, rows[:n], n), transposed(builder, rows[n:], n)))
+    places = [[at + k for k in (*range(n), *range(2 * n, 3 * n))] for at in (0, n)]
+    return [shuffle(builder, a, b, half) for half in places for a, b in pairs]
 
 
 def _zipped(builder: Any, rows: list[Any], n: int) -> list[Any]:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from upsweep.cpu import tuning
 from upsweep.cpu.hole import hole
-from upsweep.cpu.memory import Items, gathered, inner, same
+from upsweep.cpu.memory import Items, gathered, inner, once, same
 from upsweep.cpu.nodes import fours, joiners, operators, rising
 from upsweep.cpu.registers import rooms
-from upsweep.cpu.words import JOIN, RISE, ROW, SCAN, SETTLE, SUM
+from upsweep.cpu.words import JOIN, PASS, RISE, ROW, SCAN, SETTLE, SUM
 
 
 def runner(
@@ -28,6 +29,11 @@ def runner(
     RISE: of w items, which become the sums of aligned blocks.
     SETTLE: of the starts, of w such sums, `pitch` items apart, and of the places for prefixes, before which stands one that is
         folded in if it is `known` (the argument m).
+    PASS: of w spans, behind `m` others. A span is ROW groups of runs, small enough for the nearest cache. The frame holds the
+        addresses of the starts, of the runs, and of the places where block sums, the sums of runs, and the sums of those are
+        kept; of the counter's sums and prefixes; of the prefix before all spans, if there are some before it as `apart` says,
+        and of the one before the next span, which becomes the one behind the last; and of the places for the prefixes as above.
+        Before the sums is room for an item.
     JOIN and FOLD: as for `sweep`.
     """
     one = len(accumulators) == 1
@@ -35,23 +41,22 @@ def runner(
     S, P = Items(sums, sums, one and not segmented), Items(accumulators, accumulators, one)
     combine, fold, value = operators(hole(accumulators), S, P, segmented, initial)
     S_read, S_write, S_at, P_read, P_write, P_at = S.read, S.write, S.at, P.read, P.write, P.at
-    C, V, LANES = len(sums), len(accumulators), lanes
+    C, V, LANES, SPAN = len(sums), len(accumulators), lanes, ROW * ROW * lanes
     S_RUN, P_RUN = tuple(ROW * d.itemsize for d in sums), tuple(ROW * d.itemsize for d in accumulators)
     S_take, P_take = gathered(C), gathered(V)
     join, fold_row = joiners(S, P, C, V, combine, fold)
     in_room = rooms([d.itemsize for d in sums], lanes)
     room, row, each_lane = in_room.room, in_room.row, in_room.each_lane
-    turn_in, turn_out, turn_past, rows_in, rows_out, line_in, line_out = (
-        in_room.turn_in, in_room.turn_out, in_room.turn_past, in_room.rows_in, in_room.rows_out, in_room.line_in,
-        in_room.line_out,
+    turn_in, claim, turn_out, turn_past, rows_in, rows_out, line_in, line_out = (
+        in_room.turn_in, in_room.claim, in_room.turn_out, in_room.turn_past, in_room.rows_in, in_room.rows_out,
+        in_room.line_in, in_room.line_out,
     )  # fmt: skip
 
     fours_up, fours_down = fours(S, P, V, combine, fold, same)
     run_up = rising(fours_up, in_room)
 
-    @inner
-    def sum_runs(frame, w, keep):
-        x, y, kept = S_take(frame, 0, 1), S_take(frame, C, 1), S_take(frame, 2 * C, 1)
+    @once
+    def sum_runs(x, y, kept, w, keep):
         t = room()
         for i in range(w):
             turn_in(row(t, 1), S_at(x, i * LANES * ROW), S_RUN)
@@ -60,11 +65,8 @@ def runner(
             if keep:
                 rows_out(row(t, 1), S_at(kept, i * LANES * ROW))
 
-    @inner
-    def scan_runs(frame, past, w, exclusive, again):
-        start, x, above, y = (
-            P_read(P_take(frame, 0, 1), 0), S_take(frame, V, 1), P_take(frame, V + C, 1), P_take(frame, 2 * V + C, 1),
-        )  # fmt: skip
+    @once
+    def scan_runs(start, x, above, y, past, w, exclusive, again):
         t = room()
         for i in range(w):
             here = S_at(x, i * LANES * ROW)
@@ -79,6 +81,8 @@ def runner(
             for k in range(0, ROW, 4):
                 each_lane(fours_down, (start, row(t, k)[:V], row(t, k + 1), row(t, k + 2), row(t, k + 3)))
             target = P_at(y, i * LANES * ROW)
+            if not past:
+                claim(P_at(target, tuning.CLAIMED * LANES * ROW), P_RUN)
             if exclusive:
                 if past:
                     turn_past(row(t, 0)[:V], target)
@@ -89,17 +93,16 @@ def runner(
             else:
                 turn_out(row(t, 1)[:V], target, P_RUN)
 
-    @inner
-    def rise(frame, w):
-        x, d = S_take(frame, 0, 1), 1
+    @once
+    def rise(x, w):
+        d = 1
         while d < w:
             for k in range(2 * d - 1, w, 2 * d):
                 S_write(x, k, combine(S_read(x, k - d), S_read(x, k)))
             d *= 2
 
-    @inner
-    def settle(frame, pitch, w, known):
-        start, x, y = P_read(P_take(frame, 0, 1), 0), S_take(frame, V, 1), P_take(frame, V + C, 1)
+    @once
+    def settle(start, x, y, pitch, w, known):
         for k in range(w):
             earlier = k - ((k + 1) & -(k + 1))
             if known or earlier >= 0:
@@ -107,15 +110,61 @@ def runner(
             else:
                 P_write(y, k, value(S_read(x, k * pitch)))
 
+    @inner
+    def push(start, stack, folds, base, q, s, has):
+        """Take the sum of span q into the counter; returns the prefix behind it."""
+        level = 0
+        while q >> level & 1:
+            s = combine(S_read(stack, level), s)
+            level += 1
+        S_write(stack, level, s)
+        above = level + 1
+        while q >> above and not q >> above & 1:
+            above += 1
+        if q >> above:
+            p = fold(start, P_read(folds, above), s)
+        elif has:
+            p = fold(start, P_read(base, 0), s)
+        else:
+            p = value(s)
+        P_write(folds, level, p)
+        return p
+
+    @inner
+    def pass_spans(frame, past, w, done, exclusive, has):
+        start, x = P_read(P_take(frame, 0, 1), 0), S_take(frame, V, 1)
+        kept, sums, tips = S_take(frame, V + C, 1), S_take(frame, V + 2 * C, 1), S_take(frame, V + 3 * C, 1)
+        stack, folds = S_take(frame, V + 4 * C, 1), P_take(frame, V + 5 * C, 1)
+        base, before = P_take(frame, 2 * V + 5 * C, 1), P_take(frame, 3 * V + 5 * C, 1)
+        y = P_take(frame, 4 * V + 5 * C, 1)
+        prefixes, top = sums[:V], tips[:V]
+        for i in range(w):
+            sum_runs(S_at(x, i * SPAN), sums, kept, ROW, 1)
+            sum_runs(sums, tips, sums, 1, 1)
+            rise(tips, LANES)
+            p = P_read(before, 0)
+            behind = push(start, stack, folds, base, done + i, S_read(tips, LANES - 1), has)
+            P_write(top, -1, p)
+            settle(start, tips, top, 1, LANES - 1, 1)
+            P_write(top, LANES - 1, behind)
+            scan_runs(start, sums, P_at(top, -1), prefixes, 0, 1, 0, 0)
+            P_write(prefixes, -1, p)
+            scan_runs(start, kept, P_at(prefixes, -1), P_at(y, i * SPAN), past, ROW, exclusive, 0)
+            P_write(before, 0, behind)
+
     def run(which, frame, pitch, w, m, first, apart):
-        if which == SUM:
-            sum_runs(frame, w, m)
+        start, x = P_take(frame, 0, 1), S_take(frame, V, 1)
+        if which == PASS:
+            pass_spans(frame, pitch, w, m, first, apart)
+        elif which == SUM:
+            sum_runs(S_take(frame, 0, 1), S_take(frame, C, 1), S_take(frame, 2 * C, 1), w, m)
         elif which == SCAN:
-            scan_runs(frame, pitch, w, m, first)
+            above, y = P_take(frame, V + C, 1), P_take(frame, 2 * V + C, 1)
+            scan_runs(P_read(start, 0), x, above, y, pitch, w, m, first)
         elif which == RISE:
-            rise(frame, w)
+            rise(S_take(frame, 0, 1), w)
         elif which == SETTLE:
-            settle(frame, pitch, w, m)
+            settle(P_read(start, 0), x, P_take(frame, V + C, 1), pitch, w, m)
         elif which == JOIN:
             join(frame, w)
         else:

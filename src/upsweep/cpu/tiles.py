@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from upsweep.cpu import abreast, along, columns, panels, reduced, staged, through
 from upsweep.cpu.address import peek
+from upsweep.cpu.along_places import is_span
 from upsweep.cpu.carry import behind, push
 from upsweep.cpu.frame import copy_rows
 from upsweep.cpu.memory import of_words
@@ -21,8 +22,8 @@ ALONG, CHUNK, REDUCE, DIRECT, ABREAST, STAGED, TURNED, ANY_ORDER, SHORT, ACROSS,
 )  # fmt: skip
 STACK, BASE, BEFORE, END, TAIL = map(int, (Part.STACK, Part.BASE, Part.BEFORE, Part.END, Part.TAIL))
 
-along_bring, along_climb, along_take_total, along_descend, along_hand = (
-    along.bring, along.climb, along.take_total, along.descend, along.hand,
+along_bring, along_climb, along_take_total, along_descend, along_hand, pass_spans = (
+    along.bring, along.climb, along.take_total, along.descend, along.hand, along.pass_spans,
 )  # fmt: skip
 bring, climb, take_total, put, descend, step_down, hand, hand_last = (
     panels.bring, panels.climb, panels.take_total, panels.put, panels.descend, panels.step_down, panels.hand,
@@ -117,7 +118,12 @@ def scan_tile(L, A, has, ends, first, last, w):
     chunk, reduce = peek(L, CHUNK), peek(L, REDUCE)
     known, count, near = has, 0, rows_near(L)
     copy_rows(L, A, BEFORE, BASE, w)
-    for row in range(first, last, chunk):
+    spans, row = peek(L, ALONG) and is_span(L, chunk) and not ends, first
+    while row < last:
+        if spans and known and row + chunk <= last:
+            passed = pass_spans(L, A, row, last, count, has)
+            count, row = count + passed, row + passed * chunk
+            continue
         if near and (row - first) % near == 0:
             if row > first:
                 go(L, A, row - near, near)
@@ -152,7 +158,7 @@ def scan_tile(L, A, has, ends, first, last, w):
                 hand_over(L, A, row, m, w)
         if whole:
             copy_rows(L, A, BEFORE, END, w)
-        known = 1
+        known, row = 1, row + chunk
     if near:
         done = (last - first - 1) // near * near
         go(L, A, first + done, last - first - done)

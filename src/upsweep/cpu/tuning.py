@@ -17,8 +17,9 @@ class Tuning(NamedTuple):
     """Bytes of a tile, which must stay in L2 between its two sweeps."""
 
 
-# ns an item, add, one thread, 2^18 items in cache, AMD, loaded: chunks of 1024 .44, 2048 .32, 4096 .30, 16384 .29, 65536 .28;
-# of float64 .78, .56, .51, .50, .47. Two threads, 2^25 float32, a copy .46: 2048 .59, 4096 .63, 8192 .95, 16384 .47, 65536 .56.
+# Chunks of scans by the tree are no longer than a span (`runs`). Before there were spans, ns an item, add, one thread, 2^18
+# items in cache, AMD, loaded: chunks of 1024 .44, 2048 .32, 4096 .30, 16384 .29, 65536 .28; of float64 .78, .56, .51, .50, .47.
+# Two threads, 2^25 float32, a copy .46: 2048 .59, 4096 .63, 8192 .95, 16384 .47, 65536 .56.
 ROWS = Tuning(chunk=16384, width=1, tile=1 << 18)
 AGAIN = 4
 """A tile along a row is one chunk, whose runs are swept up again as they are swept down. CPU time of chunks of 4096, which are
@@ -32,10 +33,10 @@ long as others. Time of keeping their block sums over this, one thread, AMD, loa
 2^20 1.4, segments f4 and f8 2^20 1.4 1.4, exclusive ones 1.5, 2^23 items reversed or of one coefficient 1.3. In smaller rows
 keeping is as fast or faster (segments f8 2^14 .76), with one component too (float64 2^20 .8, 2^25 1.1)."""
 FAR_BYTES, FAR_CHUNK = 1 << 21, 2048
-"""Items of a chunk where whole rows of more than so many bytes are scanned. ns an item as above, 2^20 float64: 1024 .78,
-2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95. Reductions write nothing, and have such chunks where items
-must be brought together: time by chunks of 16384 over that by 2048, one thread, AMD, loaded, 2^23 items, reversed and every
-other one: float32 1.39 1.50, float64 1.55 1.36, int32 1.76 1.86, sums of squares by a map 1.3 to 1.7."""
+"""Items of a chunk where whole rows of more than so many bytes are scanned, but not in spans. ns an item as above, 2^20
+float64: 1024 .78, 2048 .54, 4096 1.36, 16384 1.22; 2^21 float32: 1.22, .34, 1.05, .95. Reductions write nothing, and have such
+chunks where items must be brought together: time by chunks of 16384 over that by 2048, one thread, AMD, loaded, 2^23 items,
+reversed and every other one: float32 1.39 1.50, float64 1.55 1.36, int32 1.76 1.86, sums of squares by a map 1.3 to 1.7."""
 # A strip's rows are stretches of memory that the processor fetches ahead. CPU time of a copy over ours, by 1024, 2048, 4096, 8192
 # columns, two threads, AMD: float32 8192x8192 .76 .97 1.13 1.13, 8192x8000 1.01 1.27 1.43 1.41. Time, to float64:
 # 1 .75 .69 .70, of a recurrence: 1 .80 .70 .64.
@@ -49,6 +50,10 @@ LANES, COSTLY_LANES = 32, 64
 takes. ns an item by 16, 32, 64, 128 bytes, AMD, loaded: add f4 .25 .23 .25 .34, f8 1.35 .47 .49 .64, max f4 .54 .39 .32 .52,
 affine f4 .73 .72 .96 1.37, f8 2.79 1.39 1.69 2.49, segmented f8 3.13 1.17 1.32 1.37, argmax 3.69 1.21 1.22 1.49, logaddexp f4
 4.44 2.34 1.25 1.46, f8 34 9.4 5.6 5.3."""
+CLAIMED = 2
+"""Groups of runs before their prefixes are written, the nearest cache fetches the lines for them. ns an item without this and
+with it, one thread, Xeon, loaded: float32 2^14 items .31 .29, 2^16 .24 .22, 2^18 .29 .24, 2^21 .45 .38, float64 .61 .45, .51 .34,
+.71 .59, 1.17 1.07. In a prototype in C one and four groups were as good."""
 SHORT = 1024
 """Rows of fewer items are scanned side by side, each in a lane of its own, if nothing below says otherwise. ns an item, float32,
 so and one by one: rows of 16 .44 and 13, of 100 .77 and 2.4, of 1000 .59 and .74, of 2000 .62 and .59."""
