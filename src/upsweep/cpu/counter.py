@@ -8,7 +8,7 @@ is one fold.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from upsweep.cpu import fused
 from upsweep.cpu.address import peek
@@ -26,20 +26,48 @@ class Form(NamedTuple):
     exclusive: bool
 
 
+def onto_prefix(plan: Plan) -> tuple[Any, Any]:
+    """The functions that combine two block sums, and that fold one onto a prefix, if there `has` been one."""
+    P = fused.access(plan).P
+    combine, fold, value = operators(hole(plan.accumulators), P, P, False, False)
+
+    @inner
+    def onto(has, before, s):
+        return fold(s, before, s) if has else value(s)
+
+    return combine, onto
+
+
+def joiner(plan: Plan, combine: Any) -> Any:
+    """The function that joins a block of the lowest level to the counter, whose blocks of that level stand at `slot`."""
+    P_read, P_write = fused.access(plan).P.read, fused.access(plan).P.write
+
+    @inner
+    def joined(sums, prefixes, slot, count, before, s):
+        """The sum of the block that this one completes, with the prefix before it, and whether it is the first. The blocks that
+        it is made of make way for it."""
+        while count & 1:
+            s, before = combine(P_read(sums, slot), s), P_read(prefixes, slot)
+            slot += 1
+            count >>= 1
+        P_write(sums, slot, s)
+        P_write(prefixes, slot, before)
+        return s, before, count == 0
+
+    return joined
+
+
 def counter(plan: Plan, form: Form) -> Callable[..., None]:
     """The code for these types."""
     X, _, P, Y, IN, OUT = fused.access(plan)
-    combine, fold, value = operators(hole(plan.accumulators), P, P, False, False)
+    combine, onto = onto_prefix(plan)
+    joined = joiner(plan, combine)
     ins, outs, sums_of = gathered(IN), gathered(OUT), gathered(len(plan.accumulators))
     X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
     INITIAL, EXCLUSIVE = form
     N, COUNT, BITS, SETS, SETS_STEP, ROWS, ARRAYS = map(int, Counter)
     SUMS = len(plan.accumulators)
     OUTS, STARTS = ARRAYS + 2 * IN, ARRAYS + 2 * (IN + OUT)
-
-    @inner
-    def onto(has, before, s):
-        return fold(s, before, s) if has else value(s)
 
     @inner
     def unfolded(sums, prefixes, count, bits, start):
@@ -52,24 +80,12 @@ def counter(plan: Plan, form: Form) -> Callable[..., None]:
         return p
 
     @inner
-    def joined(sums, prefixes, count, before, s):
-        """The sum of the block that an item completes, with the prefix before it, and whether it is the first block."""
-        bit = 0
-        while count & 1:
-            s, before = combine(P_read(sums, bit), s), P_read(prefixes, bit)
-            bit += 1
-            count >>= 1
-        P_write(sums, bit, s)
-        P_write(prefixes, bit, before)
-        return s, before, count == 0
-
-    @inner
     def row(words, x, y, start, sums, prefixes):
         x_step, y_step = ins(words, ARRAYS, 1), outs(words, OUTS, 1)
         count = peek(words, COUNT)
         p = unfolded(sums, prefixes, count, peek(words, BITS), start)
         for i in range(peek(words, N)):
-            s, before, first = joined(sums, prefixes, count + i, p, X_read(x, x_step, i))
+            s, before, first = joined(sums, prefixes, 0, count + i, p, X_read(x, x_step, i))
             behind = onto(INITIAL or not first, before, s)
             Y_write(y, y_step, i, p if EXCLUSIVE else behind)
             p = behind

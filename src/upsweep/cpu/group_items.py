@@ -9,47 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from upsweep.cpu import fused
+from upsweep.cpu.counter import joiner, onto_prefix
 from upsweep.cpu.group_words import BLOCK, Form
-from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import inner
-from upsweep.cpu.nodes import operators
 from upsweep.plan import Plan
-
-
-def onto_prefix(plan: Plan) -> tuple[Any, Any]:
-    """The functions that combine two block sums, and that fold one onto a prefix, if there `has` been one."""
-    P = fused.access(plan).P
-    combine, fold, value = operators(hole(plan.accumulators), P, P, False, False)
-
-    @inner
-    def onto(has, before, s):
-        return fold(s, before, s) if has else value(s)
-
-    return combine, onto
 
 
 def scanner(plan: Plan, form: Form) -> Any:
     """The code that scans n items in place, behind so many blocks, or in order items, of their group."""
     P = fused.access(plan).P
     combine, onto = onto_prefix(plan)
-    P_read, P_write = P.read, P.write
+    joined, P_read, P_write = joiner(plan, combine), P.read, P.write
     INITIAL = form.initial
     # In an exclusive scan a group's items lie behind the prefix before them.
     LEAD = int(form.exclusive)
-
-    @inner
-    def merged(sums, prefixes, slot, count, before, s):
-        """The sum of the block that `BLOCK` items complete, with the prefix before it, and whether it is the first. The blocks
-        that it is made of make way for it."""
-        slot += 1
-        while count & 1:
-            s = combine(P_read(sums, slot), s)
-            before = P_read(prefixes, slot)
-            slot += 1
-            count >>= 1
-        P_write(sums, slot, s)
-        P_write(prefixes, slot, before)
-        return s, before, count == 0
 
     @inner
     def four(items, at, n, has, before):
@@ -78,7 +51,7 @@ def scanner(plan: Plan, form: Form) -> Any:
             half = onto(has, p, left)
             P_write(items, at + 3, half)
             right = four(items, at + 4, 4, True, half)
-            s, before, first = merged(sums, prefixes, slot, blocks, p, combine(left, right))
+            s, before, first = joined(sums, prefixes, slot + 1, blocks, p, combine(left, right))
             p, has = onto(INITIAL or not first, before, s), True
             P_write(items, at + 7, p)
             at, n, blocks = at + BLOCK, n - BLOCK, blocks + 1

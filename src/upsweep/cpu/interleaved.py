@@ -7,7 +7,8 @@ from collections.abc import Callable
 from upsweep.cpu import fused
 from upsweep.cpu.address import peek
 from upsweep.cpu.brought import FAR, NEAR, SEEN, bringer
-from upsweep.cpu.group_items import onto_prefix, scanner
+from upsweep.cpu.counter import onto_prefix
+from upsweep.cpu.group_items import scanner
 from upsweep.cpu.group_words import AHEAD, BLOCK, Form, Way, Word
 from upsweep.cpu.memory import advance, gathered, inner
 from upsweep.cpu.walk import strides_of
