@@ -414,7 +414,7 @@ def test_nothing_is_kept_or_given_back_too_often(launched, functions, monkeypatc
         DeviceArray(1 << 20),
         SimpleNamespace(place=WORK.place),
     )
-    held = [x, y, z, work, work.place, DeviceArray, KIND.pointer, KIND.stream, None, KIND.likeness.of]
+    held = [x, y, z, work, work.place, DeviceArray, KIND.pointer, KIND.stream, KIND.likeness.of]
     monkeypatch.setattr(again, "workspace", lambda *_, device: work)
     recall.forget()
     monkeypatch.setattr(driver, "launch", lambda *_: None)
