@@ -78,12 +78,10 @@ def bringer(plan: Plan, form: Form, write: Any) -> tuple[Any, Any]:
                 near_fetch(locals_, at + AHEAD)
 
     @inner
-    def scan_groups(words, counts, rooms, start, first, behind, last):
+    def scan_groups(words, counts, rooms, start, begins, ends, first, behind, last):
         """Scan groups, each of which is a bucket. Items behind a group's last block wait for the next stretch, and are scanned
         in both."""
         sums, prefixes, waiting, items, _ = rooms
-        begins = word(words, BEGINS, 1)
-        ends = far_at(word(words, CURSORS, 1), (peek(words, THREADS) - 1) * peek(words, BUCKETS))
         for group in range(first, behind):
             at, end, seen = far_read(begins, group), far_read(ends, group), far_read(counts, group)
             if at == end:
@@ -143,11 +141,11 @@ def bringer(plan: Plan, form: Form, write: Any) -> tuple[Any, Any]:
 
     @inner
     def scan_some(words, counts, rooms, start, first, behind, last):
-        if peek(words, SHIFT) == 0:
-            scan_groups(words, counts, rooms, start, first, behind, last)
-            return
         begins = word(words, BEGINS, 1)
         ends = far_at(word(words, CURSORS, 1), (peek(words, THREADS) - 1) * peek(words, BUCKETS))
+        if peek(words, SHIFT) == 0:
+            scan_groups(words, counts, rooms, start, begins, ends, first, behind, last)
+            return
         for b in range(first, behind):
             at, end = far_read(begins, b), far_read(ends, b)
             if at < end:

@@ -38,8 +38,7 @@ class Room:
 
     def __init__(self, sizes: Sequence[int]) -> None:
         ends = list(accumulate([-(-size // LINE) * LINE for size in sizes], initial=0))
-        self.memory = np.empty(ends[-1] + LINE, np.uint8)
-        start = -(-address_of(self.memory) // LINE) * LINE
+        self.memory, start = threads.on_a_line(ends[-1])
         self.at = [start + end for end in ends[:-1]]
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from upsweep import cores
+from upsweep.cpu.objects import address_of
+from upsweep.cpu.words import LINE
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-_LINE = 64
 _own = threading.local()
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
@@ -24,10 +25,15 @@ _lock = threading.Lock()
 def scratch(size: int) -> int:
     """The address of this thread's scratch memory of at least `size` bytes, on a cache line."""
     memory = getattr(_own, "memory", None)
-    if memory is None or memory.size < size + _LINE:
-        memory = _own.memory = np.empty(size + _LINE, np.uint8)
-        _own.address = -(-memory.ctypes.data // _LINE) * _LINE
+    if memory is None or memory.size < size + LINE:
+        _own.memory, _own.address = on_a_line(size)
     return _own.address
+
+
+def on_a_line(size: int) -> tuple[np.ndarray, int]:
+    """Memory of at least `size` bytes, and the address of its first cache line."""
+    memory = np.empty(size + LINE, np.uint8)
+    return memory, -(-address_of(memory) // LINE) * LINE
 
 
 def together(share: Callable[[], None], threads: int) -> None:
