@@ -239,7 +239,7 @@ def _gathered(plan: Plan, layout: Layout) -> int:
         "several": len(plan.accumulators) == 4 and node_words(plan) == 4,
     }
     kind = next((kind for kind, true in kinds.items() if true), None)
-    return 0 if plan.reduce or plan.segmented or kind is None else GATHERED[kind]
+    return 0 if plan.reduce or (plan.segmented and not costly(plan)) or kind is None else GATHERED[kind]
 
 
 def _narrow_bytes(plan: Plan) -> bool:

@@ -92,7 +92,7 @@ def for_tiles(
         items = PACKED if packed else items_for(words) >> halved
         if parts > 1 and read < words:
             items *= MADE
-    few = segmented or (parts > 1 and not heavy)
+    few = (segmented and not gathered) or (parts > 1 and not heavy)
     whole, half = STAGE, STAGE // 2
     if long:
         whole = 2 * STAGE
@@ -104,7 +104,7 @@ def for_tiles(
         whole, half = whole // 2, half // 2
 
     def tile(room: int) -> tuple[int, int]:
-        sums = 2 * 32 * (4 * words * gathered + 8)
+        sums = 2 * 32 * ((4 * words * gathered << segmented) + 8)
         room = min(room + segmented * min(room, STAGE) // 4, (shared - 4096 - sums) // 2)
         warps = min(FEW if few else WARPS, max(1, power_of_two(-(-n // (32 * items))) >> thin))
         while warps > 1 and warps * 32 * items * staged > room:
