@@ -32,7 +32,7 @@ from upsweep.gpu.shapes.rows import (
     reducing,
 )
 from upsweep.gpu.shapes.tiles import GATHERED, for_tiles
-from upsweep.gpu.sharing import Room, node_words, places_of, results_apart, room_of, rounded_up, staged
+from upsweep.gpu.sharing import Room, keeps, node_words, places_of, results_apart, room_of, rounded_up, staged
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
@@ -132,7 +132,9 @@ class Tiles(Choice):
     def room(self, plan: Plan) -> Room:
         apart = results_apart(plan, self.layout)
         tight = len(plan.accumulators) > 3 or _narrow_bytes(plan)
-        return room_of(plan, self.layout, self.shape.lanes * self.shape.items, apart, tight, self.bits)
+        return room_of(
+            plan, self.layout, self.shape.lanes * self.shape.items, apart, tight, self.bits, keeps(plan)
+        )
 
     def mode(self, plan: Plan, x: Lane, read: bool) -> str:
         return (not read and _dense(self.layout, x, self.shape, read)) or super().mode(plan, x, read)
