@@ -9,7 +9,8 @@ from upsweep.gpu.shapes.rows import FEW_BYTES
 STAGE = 32768
 """Bytes of a tile: three blocks of two stages fill shared memory. Half of it cost the look-back .07 of a copy, twice as
 much .06, three stages of half .12 (H200, 1 GiB of f4, f8, i2). Flags of segments come on top. With them, and for pairs, few
-warps of two strips each leave the warp that looks back more of the multiprocessor: segments .87 to .89, pairs .89 to .905."""
+warps of two strips each leave the warp that looks back more of the multiprocessor: segments .87 to .89, pairs .89 to .905. Costly
+operators want their warps in segments, too."""
 
 WIDER = 4
 """Results of so many times the bytes of the inputs have a place of their own: truths as int64 were summed at .88 of a copy,
