@@ -7,6 +7,7 @@ from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
 from upsweep.gpu import functions, params
+from upsweep.gpu.demands import costly
 from upsweep.gpu.layout import Lane, Layout, mode, patched
 from upsweep.gpu.lines import scanned
 from upsweep.gpu.shapes import Shape
@@ -53,12 +54,19 @@ class Room(NamedTuple):
 
 
 def room_of(
-    plan: Plan, layout: Layout, items: int, apart: bool = False, tight: bool = False, bits: bool = False
+    plan: Plan,
+    layout: Layout,
+    items: int,
+    apart: bool = False,
+    tight: bool = False,
+    bits: bool = False,
+    keeps: bool = False,
 ) -> Room:
     """`items` of a slab; `apart`: results have a place of their own; `tight`: the lanes are a warp, and their places follow
-    each other without a gap where no array is shifted; `bits`: segments are read as bits.
+    each other without a gap where no array is shifted; `bits`: segments are read as bits; `keeps`: the sums of narrower items
+    have room in their places.
     """
-    sizes = _read(layout) if apart else places_of(plan, layout)
+    sizes = _places(plan, layout, apart, keeps)
     stores = layout.stores[: len(layout.stores) - plan.sums]
     moved = zip_longest(layout.moving(), () if apart else stores)
     gaps = [_gap(items, tight, *pair) for pair in moved]
@@ -107,8 +115,18 @@ def results_apart(plan: Plan, layout: Layout) -> bool:
 
 def staged(plan: Plan, layout: Layout) -> int:
     """Bytes of an item in the shared memory of a tile."""
-    sizes = _read(layout) if results_apart(plan, layout) else places_of(plan, layout)
-    return sum(sizes) + plan.segmented
+    return sum(_places(plan, layout, results_apart(plan, layout), keeps(plan))) + plan.segmented
+
+
+def keeps(plan: Plan) -> bool:
+    """Whether the items of a tile have places as wide as their sums, so that a costly operator does not sweep them up twice."""
+    return costly(plan) and not (plan.reduce or functions.reads_again(plan))
+
+
+def _places(plan: Plan, layout: Layout, apart: bool, keeps: bool) -> list[int]:
+    sizes = _read(layout) if apart else places_of(plan, layout)
+    sums = [d.itemsize for d in plan.accumulators] if keeps else []
+    return [max(pair) for pair in zip_longest(sizes, sums, fillvalue=0)]
 
 
 def _read(layout: Layout) -> list[int]:

@@ -32,7 +32,7 @@ from upsweep.gpu.shapes.rows import (
     reducing,
 )
 from upsweep.gpu.shapes.tiles import GATHERED, for_tiles
-from upsweep.gpu.sharing import Room, node_words, places_of, results_apart, room_of, rounded_up, staged
+from upsweep.gpu.sharing import Room, keeps, node_words, places_of, results_apart, room_of, rounded_up, staged
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
@@ -132,7 +132,9 @@ class Tiles(Choice):
     def room(self, plan: Plan) -> Room:
         apart = results_apart(plan, self.layout)
         tight = len(plan.accumulators) > 3 or _narrow_bytes(plan)
-        return room_of(plan, self.layout, self.shape.lanes * self.shape.items, apart, tight, self.bits)
+        return room_of(
+            plan, self.layout, self.shape.lanes * self.shape.items, apart, tight, self.bits, keeps(plan)
+        )
 
     def mode(self, plan: Plan, x: Lane, read: bool) -> str:
         return (not read and _dense(self.layout, x, self.shape, read)) or super().mode(plan, x, read)
@@ -239,7 +241,7 @@ def _gathered(plan: Plan, layout: Layout) -> int:
         "several": len(plan.accumulators) == 4 and node_words(plan) == 4,
     }
     kind = next((kind for kind, true in kinds.items() if true), None)
-    return 0 if plan.reduce or plan.segmented or kind is None else GATHERED[kind]
+    return 0 if plan.reduce or (plan.segmented and not costly(plan)) or kind is None else GATHERED[kind]
 
 
 def _narrow_bytes(plan: Plan) -> bool:

@@ -35,19 +35,22 @@ template <How HOW = INLINE> __device__ __forceinline__ Element combine(const Ele
 // Nothing folded yet (`some` is false) only at the start of a row that has no initial value.
 struct Prefix { Item value; bool some; };
 
-template <How HOW = INLINE> __device__ __forceinline__ void fold(Prefix& p, const Element& e, const Item& start) {
-  bool anew = SEGMENTED && head_of(e);
-  if (INITIAL) p.value = op_in<HOW>(select(anew, start, p.value), e.value);
-  else if (p.some) { Item both = op_in<HOW>(p.value, e.value); p.value = select(anew, e.value, both); }
-  else p.value = e.value;
-  p.some = true;
-}
-
-// The same where `wanted`, without a branch, for lanes that differ.
+// Folds an element where `wanted`, without a branch, for lanes that differ.
 __device__ __forceinline__ void fold_where(bool wanted, Prefix& p, const Element& e, const Item& start) {
   bool anew = SEGMENTED && head_of(e);
   Item both = op(INITIAL ? select(anew, start, p.value) : p.value, e.value);
   if (!INITIAL) both = select(p.some && !anew, both, e.value);
   p.value = select(wanted, both, p.value);
   p.some |= wanted;
+}
+
+// The same of all lanes. A costly operator is taken though a lane has nothing folded yet: behind a branch, operations that do not wait
+// for each other would.
+template <How HOW = INLINE> __device__ __forceinline__ void fold(Prefix& p, const Element& e, const Item& start) {
+  if constexpr (COSTLY && HOW == INLINE) return fold_where(true, p, e, start);
+  bool anew = SEGMENTED && head_of(e);
+  if (INITIAL) p.value = op_in<HOW>(select(anew, start, p.value), e.value);
+  else if (p.some) { Item both = op_in<HOW>(p.value, e.value); p.value = select(anew, e.value, both); }
+  else p.value = e.value;
+  p.some = true;
 }

@@ -11,13 +11,20 @@ template <int N> __device__ __forceinline__ void up_sweep_heads(u32& heads) {
   for (int d = 1; d < N; d *= 2) heads |= (heads << d) & closing(d, N);
 }
 
+// An operation on a word or two goes without a branch around it, behind which it would wait for those before it: in a warp's 32 items
+// logaddexp had 41 branches, and has 5. Larger items are chosen word by word, which takes longer than predicates.
+constexpr bool BRANCHLESS = COMPONENTS == 1 && sizeof(Item) <= 8;
+
 // After it, x[k] is the sum of the largest aligned block that ends at k, and bit k of `heads` whether a segment starts in it.
 template <int N> __device__ __forceinline__ void up_sweep(Item (&x)[N], u32& heads) {
 #pragma unroll
   for (int d = 1; d < N; d *= 2) {
 #pragma unroll
-    for (int k = 2 * d - 1; k < N; k += 2 * d)
-      if (!SEGMENTED || !(heads >> k & 1)) x[k] = op(x[k - d], x[k]);
+    for (int k = 2 * d - 1; k < N; k += 2 * d) {
+      const bool head = SEGMENTED && heads >> k & 1;
+      if constexpr (BRANCHLESS) x[k] = select(head, x[k], op(x[k - d], x[k]));
+      else if (!head) x[k] = op(x[k - d], x[k]);
+    }
     if (SEGMENTED) heads |= (heads << d) & closing(d, N);
   }
 }

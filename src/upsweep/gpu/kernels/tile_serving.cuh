@@ -16,7 +16,7 @@ constexpr bool KEPT = KEEPS && !REDUCE;  // one tile of a reduction is looked at
 // prefixes of the groups.
 constexpr bool GATHERS = GROUP < 32;
 constexpr int SUMS = PARTS * 32 / GROUP, RUN = GATHERS ? SUMS / 32 : 1, SPANS = GATHERS ? 1 : PARTS;
-static_assert(!GATHERS || (!REDUCE && !SEGMENTED && !PACKED), "lanes are gathered otherwise");
+static_assert(!GATHERS || (!REDUCE && !PACKED), "lanes are gathered otherwise");
 constexpr int LEAD = REDUCE ? 0 : 1;             // tiles that are summed before one is written
 
 constexpr int RING = STAGES == 2 ? 4 : 8;
@@ -68,26 +68,25 @@ template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
 __device__ __forceinline__ Element gather(Shared& s, int k, int lane) {
   Element (&own)[RUN] = s.sums[k & 1][lane].at;
   Item x[RUN];
-#pragma unroll
-  for (int i = 0; i < RUN; i++) x[i] = own[i].value;
   u32 heads = 0;
-  up_sweep(x, heads);
-  Element e = up_sweep<32, ROLLED>(element(x[RUN - 1], false), lane);
-  x[RUN - 1] = e.value;
 #pragma unroll
-  for (int i = 0; i < RUN; i++) own[i].value = x[i];
-  return e;
+  for (int i = 0; i < RUN; i++) { x[i] = own[i].value; heads |= (u32)head_of(own[i]) << i; }
+  up_sweep(x, heads);
+#pragma unroll
+  for (int i = 0; i < RUN - 1; i++) own[i] = element(x[i], heads >> i & 1);
+  return own[RUN - 1] = up_sweep<32, ROLLED>(element(x[RUN - 1], heads >> (RUN - 1) & 1), lane);
 }
 
 // The prefixes of the groups, in place of the block sums.
 __device__ __forceinline__ void spread(Shared& s, int k, int lane) {
   Element (&own)[RUN] = s.sums[k & 1][lane].at;
   Item x[RUN], start = s.start[k & 1];
+  u32 heads = 0;
 #pragma unroll
-  for (int i = 0; i < RUN; i++) x[i] = own[i].value;
+  for (int i = 0; i < RUN; i++) { x[i] = own[i].value; heads |= (u32)head_of(own[i]) << i; }
   Prefix before = s.prefixes[k & 1][0];
-  down_sweep<32, ROLLED>(before, lane, element(x[RUN - 1], false), start);
-  down_sweep(x, 0, before, start);
+  down_sweep<32, ROLLED>(before, lane, own[RUN - 1], start);
+  down_sweep(x, heads, before, start);
   own[0].value = before.value;
 #pragma unroll
   for (int i = 1; i < RUN; i++) own[i].value = x[i - 1];

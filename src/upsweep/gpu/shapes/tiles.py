@@ -9,7 +9,8 @@ from upsweep.gpu.shapes.rows import FEW_BYTES
 STAGE = 32768
 """Bytes of a tile: three blocks of two stages fill shared memory. Half of it cost the look-back .07 of a copy, twice as
 much .06, three stages of half .12 (H200, 1 GiB of f4, f8, i2). Flags of segments come on top. With them, and for pairs, few
-warps of two strips each leave the warp that looks back more of the multiprocessor: segments .87 to .89, pairs .89 to .905."""
+warps of two strips each leave the warp that looks back more of the multiprocessor: segments .87 to .89, pairs .89 to .905. Costly
+operators want their warps in segments, too."""
 
 WIDER = 4
 """Results of so many times the bytes of the inputs have a place of their own: truths as int64 were summed at .88 of a copy,
@@ -92,7 +93,7 @@ def for_tiles(
         items = PACKED if packed else items_for(words) >> halved
         if parts > 1 and read < words:
             items *= MADE
-    few = segmented or (parts > 1 and not heavy)
+    few = (segmented and not gathered) or (parts > 1 and not heavy)
     whole, half = STAGE, STAGE // 2
     if long:
         whole = 2 * STAGE
@@ -104,7 +105,7 @@ def for_tiles(
         whole, half = whole // 2, half // 2
 
     def tile(room: int) -> tuple[int, int]:
-        sums = 2 * 32 * (4 * words * gathered + 8)
+        sums = 2 * 32 * ((4 * words * gathered << segmented) + 8)
         room = min(room + segmented * min(room, STAGE) // 4, (shared - 4096 - sums) // 2)
         warps = min(FEW if few else WARPS, max(1, power_of_two(-(-n // (32 * items))) >> thin))
         while warps > 1 and warps * 32 * items * staged > room:
