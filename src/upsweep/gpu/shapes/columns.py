@@ -144,6 +144,7 @@ def for_stretch(
     many: bool,
     ragged: bool,
     halves: bool,
+    marked: bool,
     shared: int,
 ) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
@@ -153,7 +154,8 @@ def for_stretch(
     such tiles fit the `shared` memory: 333 bytes .67 -> .71 (H200). Pairs of `halves` are twice as high where several lanes share
     a column, in two blocks; of 3 to 8 columns these spill nothing on sm_90. Before, recurrences of bf16 of 5 columns (.286 of a
     copy, H200) had one block, as gaps of 112 bytes lay between runs of 160; of 3 and 8 three blocks, which spilled 168 and 112
-    bytes. Not timed yet.
+    bytes. Not timed yet. So are `marked` narrow items, those within segments: three blocks spilled 72 bytes of 3 columns, 48 of 7,
+    64 of 12.
     """
     sets = -(-columns // 32)
     if wide:
@@ -165,6 +167,8 @@ def for_stretch(
         items, room, blocks = 2 * items, 2 * room, 1
     elif halves and shape.lanes < 32 and not low:
         items, blocks = 2 * items, 2
+    elif marked and shape.lanes < 32:
+        blocks = min(2, blocks)
     elif items * warps * columns * size > room and sets > 2 and not ragged:
         warps = max(1, warps // 2)
     elif items * warps * columns * size > (2 * room if ragged and sets > 2 and 5 * room <= shared else room):
