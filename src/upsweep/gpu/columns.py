@@ -214,7 +214,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     apart = loose and lie_apart(plan, layout, True)
     dense = loose and not apart and are_stretch(plan, layout, columns, STRETCHED_HALVES)
     stretched = loose and are_stretch(plan, layout, columns, STRETCHED)
-    halves = single and item == 2 and sizes == [2, 2]
+    halves = single and item == 2 and set(sizes) == {2}
     while True:
         shape = for_columns(
             layout.n, columns, item, words_read(layout), line, warps, again, pair, plan.segmented, plan.sums

@@ -15,7 +15,7 @@ PAIR = {
     (4, 8, True, True): (16, 8, 2),
     (4, 12, False, False): (16, 8, 2),
     (4, 13, False, True): (16, 4, 3),
-    (2, 2, False, False): (64, 4, 1),
+    (2, 2, False, False): (64, 4, 2),
     (2, 2, True, False): (32, 8, 1),
     (2, 2, False, True): (32, 4, 2),
     (2, 4, False, False): (32, 8, 1),
