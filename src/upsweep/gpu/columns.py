@@ -67,6 +67,15 @@ class Columns(Choice):
         return True
 
     @property
+    def within(self) -> bool:
+        """Whether lanes hold whole lines that begin within words, so that a row is taken from a word before it on."""
+        return self.shape.flat and not all(_begins_at_words(self.shape, x) for x in self.layout.arrays())
+
+    @property
+    def tiles(self) -> int:
+        return -(-(self.layout.n + self.within) // self.tile)
+
+    @property
     def tile(self) -> int:
         return self.shape.items * self.shape.warps * self.shape.strips * (32 // self.shape.lanes)
 
@@ -106,7 +115,7 @@ class Columns(Choice):
         words = self.layout.bytes or any(x.woven for x in self.layout.loads)
         (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if words else (0,)
         numbers = (
-            f"constexpr bool FLAT = {str(self.shape.flat).lower()};\n"
+            f"constexpr bool FLAT = {str(self.shape.flat).lower()}, WITHIN = {str(self.within).lower()};\n"
             f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
@@ -280,13 +289,15 @@ def _fill(choice: Columns) -> bool:
 
 
 def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:
-    """Whether lanes may hold whole lines of bytes, as they lie: these are short, one behind another, and begin at a word."""
+    """Whether lanes may hold whole lines of bytes, as they lie: these are short, one behind another, and begin at a word, or
+    are no segments and lie forwards."""
     many = layout.n * prod(layout.dims[:-1]) * layout.bytes >= FLAT_LEAST
     even = all(_begins_at_words(shape, x) for x in layout.arrays())
+    within = not plan.segmented and all(x.along > 0 for x in layout.arrays())
     listed = layout.heads is None or (layout.heads.rows[-1] == 0 and abs(layout.heads.along) == 1)
     return (
         many
-        and even
+        and (even or within)
         and listed
         and not lie_apart(plan, layout, True)
         and are_stretch(plan, layout, layout.dims[-1], FLAT)
