@@ -148,7 +148,8 @@ def for_stretch(
     shared: int,
 ) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
-    words of two bytes or more, tiles are twice as high, and a block is alone. Those of `wide` items are as high as their memory
+    words of two bytes or more, tiles are twice as high, and a block is alone, but of two bytes there are two blocks, in 96 registers
+    without a spill. Those of `wide` items are as high as their memory
     allows. Of `many` words lanes hold fewer items. `ragged` words of bytes go in eight warps of half the items: 333 bytes .650 ->
     .662 of a copy, their maxima .659 -> .670; of more than two columns a lane with all items, as look-backs are fewer, where two
     such tiles fit the `shared` memory: 333 bytes .67 -> .71 (H200). Pairs of `halves` are twice as high where several lanes share
@@ -164,7 +165,7 @@ def for_stretch(
     items = min(items, MANY_STRETCHED) if many else items
     low = n <= items * warps * (32 // shape.lanes)
     if single and size > 1 and shape.lanes < 32 and not low:
-        items, room, blocks = 2 * items, 2 * room, 1
+        items, room, blocks = 2 * items, 2 * room, 1 if size > 2 else 2
     elif halves and shape.lanes < 32 and not low:
         items, blocks = 2 * items, 2
     elif marked and shape.lanes < 32:
