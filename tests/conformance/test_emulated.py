@@ -54,7 +54,8 @@ CALLS = {
         # The same of bytes, four of which are a word.
         Call("max-int8", ((700, 300), 0), inside="stepped", exclusive=True),
         Call("add-int8", ((300, 300), 0), inside="stepped", reverse=True, segments="line"),
-        Call("add-float32", ((4097, 5), 0), initial="rows"),
+        # Rows of lines that begin at any remainder by 16 bytes.
+        Call("add-float32", ((3, 1367, 5), 1), initial="rows"),
     ],
     "short": [
         Call("hash-u64", ((16, 300), 0), exclusive=True, initial="rows"),

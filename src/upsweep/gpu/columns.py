@@ -67,6 +67,15 @@ class Columns(Choice):
         return True
 
     @property
+    def within(self) -> bool:
+        """Whether lanes hold whole lines that begin within words, so that a row is taken from a word before it on."""
+        return self.shape.flat and not all(_begins_at_words(self.shape, x) for x in self.layout.arrays())
+
+    @property
+    def tiles(self) -> int:
+        return -(-(self.layout.n + self.within) // self.tile)
+
+    @property
     def tile(self) -> int:
         return self.shape.items * self.shape.warps * self.shape.strips * (32 // self.shape.lanes)
 
@@ -106,7 +115,7 @@ class Columns(Choice):
         words = self.layout.bytes or any(x.woven for x in self.layout.loads)
         (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if words else (0,)
         numbers = (
-            f"constexpr bool FLAT = {str(self.shape.flat).lower()};\n"
+            f"constexpr bool FLAT = {str(self.shape.flat).lower()}, WITHIN = {str(self.within).lower()};\n"
             f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
@@ -214,7 +223,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     apart = loose and lie_apart(plan, layout, True)
     dense = loose and not apart and are_stretch(plan, layout, columns, STRETCHED_HALVES)
     stretched = loose and are_stretch(plan, layout, columns, STRETCHED)
-    halves = single and item == 2 and sizes == [2, 2]
+    halves = single and item == 2 and set(sizes) == {2}
     while True:
         shape = for_columns(
             layout.n, columns, item, words_read(layout), line, warps, again, pair, plan.segmented, plan.sums
@@ -238,6 +247,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 item > MANY,
                 layout.bytes > 0,
                 halves,
+                plan.segmented and max(sizes) < 4,
                 chip.shared,
             )
         elif shape.lanes == 32 and are_uneven(layout):
@@ -255,9 +265,13 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         for more in forms:
             made = Columns(more, layout, columns, chip)
             fits = made.shared_bytes(plan) <= chip.shared and made.blocks(plan) == more.blocks
-            if made.threads <= 1024 and fits and _fill(made):
+            # Lines of these would be cut into groups of columns of which the last may be narrow.
+            if made.threads <= 1024 and fits and (more.stretch > STRETCHED or _fill(made)):
                 return made
         made = Columns(shape, layout, columns, chip)
+        # Tiles of several strips are no higher than lets two share a multiprocessor.
+        while made.shape.strips > 1 and made.blocks(plan) < min(2, shape.blocks):
+            made = replace(made, shape=replace(made.shape, strips=made.shape.strips // 2))
         if made.shared_bytes(plan) <= chip.shared - 4096 or not (shape.loose or shape.warps > 1):
             return made
         if line < 4:
@@ -276,13 +290,15 @@ def _fill(choice: Columns) -> bool:
 
 
 def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:
-    """Whether lanes may hold whole lines of bytes, as they lie: these are short, one behind another, and begin at a word."""
+    """Whether lanes may hold whole lines of bytes, as they lie: these are short, one behind another, and begin at a word, or
+    are no segments and lie forwards."""
     many = layout.n * prod(layout.dims[:-1]) * layout.bytes >= FLAT_LEAST
     even = all(_begins_at_words(shape, x) for x in layout.arrays())
+    within = not plan.segmented and all(x.along > 0 for x in layout.arrays())
     listed = layout.heads is None or (layout.heads.rows[-1] == 0 and abs(layout.heads.along) == 1)
     return (
         many
-        and even
+        and (even or within)
         and listed
         and not lie_apart(plan, layout, True)
         and are_stretch(plan, layout, layout.dims[-1], FLAT)

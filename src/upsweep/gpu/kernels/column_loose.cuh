@@ -4,6 +4,10 @@
 #include "column_patches.cuh"
 
 constexpr bool WHOLE = COLUMNS > 0, RAGGED = LINE_BYTES > 0;
+
+// Bytes from a word's begin to a line's, where lines that lanes hold whole begin WITHIN words, those of each row elsewhere. A row is
+// taken from that word on: its first bytes are of no line, and all others belong to other columns, which is all the same to the sums.
+__device__ __forceinline__ int within_word(const char* line) { return WITHIN ? (int)(u64)line & 3 : 0; }
 template <class T, int PITCH, int PHASE> struct Loose {
   static constexpr int SIZE = sizeof(T), UNIT = RAGGED ? 1 : SIZE, LINE = PITCH, WIDE = PITCH < 0 ? -PITCH : PITCH;
   // Between runs lie as many bytes as let lanes meet each bank once.
@@ -20,7 +24,7 @@ template <class T, int PITCH, int PHASE> struct Loose {
   // The lowest address, its remainder by 16, and where the first item of the first run lies.
   static constexpr int FIRST = BACK ? (HEIGHT / ITEMS - 1) * HIGH + (ITEMS - 1) * WIDE : 0;
   template <class P> static __device__ __forceinline__ P* lowest(P* at, i64 stride) { return BACK ? at + (HEIGHT - 1) * stride : at; }
-  static __device__ __forceinline__ int phase(const char* low) { return PHASE < 0 ? (int)(u64)low & 15 : PHASE; }
+  static __device__ __forceinline__ int phase(const char* low) { return PHASE < 0 ? (int)(u64)low & 15 : WITHIN ? PHASE & ~3 : PHASE; }
   static __device__ __forceinline__ int origin(const char* at, i64 stride) { return phase(lowest(at, stride)) + FIRST; }
 
   static __device__ __forceinline__ int column(int i) { return i * SIZE; }
@@ -54,29 +58,69 @@ template <class T, int PITCH, int PHASE> struct Loose {
     for (int b = 0; b < 3; b++) if (b < exist) run[i * LINE + b] = (char)(word >> 8 * b);
   }
 
-  static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
-    Span lines = span(items, skip);
+  static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0,
+                                              int within = 0) {
+    Span lines = span(items, skip), bytes = stretch(lines, 0, within);
     auto copy = [&](int place, const char* at, int bytes) { copy_piece_async(shared_address(shared + place), at, bytes < 16 ? bytes : 16); };
-    if constexpr (WHOLE)
-      each_of_runs(lowest(from, stride), lines, lane, [&](int place, const char* at, int, int high) { copy(place, at, high); });
-    else
-      each_of_lines<MOST / 16 + 1>(lowest(from, stride), stride, lines, columns, lane,
-                                   [&](int place, const char* at, int, int high) { if (high > 0) copy(place, at, high); });
+    from = lowest(from, stride);
+    if constexpr (WHOLE) {
+      if (!are_full(bytes)) {
+        each_of_runs(from, bytes, lane, [&](int place, const char* at, int, int high) { copy(place, at, high); });
+        return;
+      }
+      const int shift = phase(from);
+      each_of_full(from - shift, lane, [&](int place, const char* at, int c) { copy(place, at, GAP > 0 ? COUNT * MOST - GAP + shift - c : 16); });
+#pragma unroll
+      for (int run = lane; run < COUNT; run += 32) {
+        int high = run < COUNT - 1 ? shift : shift - GAP;
+        if (high > 0) copy(run * STEP + MOST, from - shift + (run + 1) * MOST, high);
+      }
+    } else
+      each_of_lines<MOST / 16 + 1>(from, stride, lines, columns, lane, [&](int place, const char* at, int, int high) { if (high > 0) copy(place, at, high); });
   }
   // Whole pieces, and then the items at the ends of each stretch.
-  static __device__ __forceinline__ void store(const char* shared, char* to, i64 stride, i64 items, i64 columns, int lane) {
-    Span lines = span(items, 0);
+  static __device__ __forceinline__ void store(const char* shared, char* to, i64 stride, i64 items, i64 columns, int lane, int within = 0, bool begins = false) {
+    Span lines = span(items, 0), bytes = stretch(lines, begins ? within : 0, within);
     auto move = [&](int place, char* at, int low, int high) {
       if (low <= 0 && high >= 16) *(uint4*)at = *(const uint4*)(shared + place);
       else if (WHOLE)
 #pragma unroll 1
         for (int b = 0; b < 16; b += UNIT) if (b >= low && b < high) *(Unit*)(at + b) = *(const Unit*)(shared + place + b);
     };
-    if constexpr (WHOLE) each_of_runs(lowest(to, stride), lines, lane, move);
-    else {
-      each_of_lines<MOST / 16>(lowest(to, stride), stride, lines, columns, lane, move);
-      each_end(lowest(to, stride), stride, lines, columns, lane,
-               [&](int place, char* at) { *(Unit*)at = *(const Unit*)(shared + place); });
+    to = lowest(to, stride);
+    if constexpr (WHOLE) {
+      if (are_full(bytes)) store_full(shared, to, lane);
+      else each_of_runs(to, bytes, lane, move);
+    } else {
+      each_of_lines<MOST / 16>(to, stride, lines, columns, lane, move);
+      each_end(to, stride, lines, columns, lane, [&](int place, char* at) { *(Unit*)at = *(const Unit*)(shared + place); });
+    }
+  }
+  // All runs, where all their lines exist: the bytes of a piece in which two runs meet are brought together.
+  static __device__ __forceinline__ void store_full(const char* shared, char* to, int lane) {
+    const int shift = phase(to);
+    char* low = to - shift;
+    each_of_full(low, lane, [&](int place, char* at, int c) {
+      if (shift == 0 || c % MOST) *(uint4*)at = *(const uint4*)(shared + place);
+    });
+    if (shift == 0) return;
+#pragma unroll
+    for (int run = lane; run < COUNT - 1; run += 32) {
+      u32 ends[4], begins[4];
+      ::put(ends, *(const uint4*)(shared + run * STEP + MOST));
+      ::put(begins, *(const uint4*)(shared + (run + 1) * STEP));
+#pragma unroll
+      for (int w = 0; w < 4; w++) {
+        const u32 first = shift >= 4 * w + 4 ? ~0u : (1u << 8 * max(shift - 4 * w, 0)) - 1;
+        begins[w] = (ends[w] & first) | (begins[w] & ~first);
+      }
+      *(uint4*)(low + (run + 1) * MOST) = four(begins);
+    }
+#pragma unroll
+    for (int i = lane; i < 2 * PER; i += 32) {
+      const int byte = i % PER * UNIT;
+      if ((i < PER) == (byte >= shift))
+        *(Unit*)(low + (i < PER ? 0 : COUNT * MOST) + byte) = *(const Unit*)(shared + (i < PER ? 0 : (COUNT - 1) * STEP + MOST) + byte);
     }
   }
 
@@ -86,24 +130,31 @@ template <class T, int PITCH, int PHASE> struct Loose {
     int most = (int)min(items, (i64)HEIGHT);
     return BACK ? Span{HEIGHT - most, HEIGHT - skip} : Span{skip, most};
   }
+  // The bytes of a stretch of these lines that exist; `low` more do not, and `high` more do.
+  static __device__ __forceinline__ Span stretch(Span lines, int low, int high) {
+    int last = lines.last * WIDE - GAP;
+    return {lines.first * WIDE + low, WITHIN ? min(last + high, COUNT * MOST) : last};
+  }
   // Bytes of a line of so many columns that are left.
   static __device__ __forceinline__ int bytes_of(i64 columns) {
     return columns > WIDTH ? WIDTH * SIZE : (int)columns * SIZE - (RAGGED ? (4 - LINE_BYTES % 4) % 4 : 0);
   }
 
-  // Calls move(place in shared memory, address, low, high) for the pieces of all runs, of which the bytes from low up to high exist.
-  template <class P, class F> static __device__ __forceinline__ void each_of_runs(P* at, Span lines, int lane, F&& move) {
-    int low = lines.first * WIDE, high = lines.last * WIDE - GAP;
-    if (PHASE == 0 && MOST % 16 == 0 && low == 0 && high == COUNT * MOST) {
+  // Whether all bytes of a warp's lines are there, in runs of whole pieces.
+  static __device__ __forceinline__ bool are_full(Span bytes) { return MOST % 16 == 0 && bytes.first == 0 && bytes.last == COUNT * MOST - GAP; }
+  // Calls move(place in shared memory, address, byte) for the pieces of such runs from the first one's on, but for each run's end.
+  template <class P, class F> static __device__ __forceinline__ void each_of_full(P* at, int lane, F&& move) {
 #pragma unroll 8
-      for (int c = 16 * lane; c < COUNT * MOST; c += 16 * 32) move(c + c / MOST * PAD, at + c, 0, 16);
-      return;
-    }
+    for (int c = 16 * lane; c < COUNT * MOST; c += 16 * 32) move(c + c / MOST * PAD, at + c, c);
+  }
+
+  // Calls move(place in shared memory, address, low, high) for the pieces of all runs, of which the bytes from low up to high exist.
+  template <class P, class F> static __device__ __forceinline__ void each_of_runs(P* at, Span bytes, int lane, F&& move) {
     constexpr int PIECES = (MOST + 30) / 16;
 #pragma unroll 1
     for (int c = lane; c < COUNT * PIECES; c += 32) {
       int s = c / PIECES, begin = s * MOST, byte = begin + c % PIECES * 16 - ((begin + phase(at)) & 15);
-      int from = max(begin, low), to = min(begin + MOST, high);
+      int from = max(begin, bytes.first), to = min(begin + MOST, bytes.last);
       if (byte + 16 > from && byte < to) move(s * PAD + phase(at) + byte, at + byte, from - byte, to - byte);
     }
   }

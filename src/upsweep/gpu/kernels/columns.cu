@@ -85,8 +85,10 @@ struct Worker : Mover {
     int begin = Input<0>::begin;
     each<FLAT && (Input<0>::begin < 0)>([&](auto i) {
       typedef ColumnPatch<i.value> Patch;
-      begin = Patch::phase(Patch::lowest(first_of<i.value>(p, at, first(at)), p.in_strides[i.value].along));
+      const char* from = first_of<i.value>(p, at, first(at));
+      begin = Patch::phase(Patch::lowest(from - within_word(from), p.in_strides[i.value].along));
     });
+    if (WITHIN) begin &= ~3;
     u32* words = (u32*)(patch(k) + begin);
     return Held::word(Input<0>::pitch < 0 ? words + STRIPS * 32 * Held::RUN - 1 : words, strip * 32 * Held::RUN);
   }
@@ -103,6 +105,10 @@ struct Worker : Mover {
       int v = i / STRIPS, strip = i % STRIPS;
       if constexpr (FLAT) {
         u32* runs = runs_of(k, strip, at);
+        if (WITHIN && first(at) == 0 && strip == 0 && lane == 0) {
+          const u32 line = ~0u << 8 * within_word(first_of<0>(p, at, 0));
+          *runs = (*runs & line) | (NEUTRAL & ~line);
+        }
         bool some = Held::sum_run(Held::word(runs, lane * Held::RUN), heads_of_lines(k, strip, at));
         u32 starts = SEGMENTED ? __ballot_sync(FULL, some) : 0;
         keep_heads(k, v, strip, starts);

@@ -15,7 +15,7 @@ PAIR = {
     (4, 8, True, True): (16, 8, 2),
     (4, 12, False, False): (16, 8, 2),
     (4, 13, False, True): (16, 4, 3),
-    (2, 2, False, False): (64, 4, 1),
+    (2, 2, False, False): (64, 4, 2),
     (2, 2, True, False): (32, 8, 1),
     (2, 2, False, True): (32, 4, 2),
     (2, 4, False, False): (32, 8, 1),
@@ -144,16 +144,19 @@ def for_stretch(
     many: bool,
     ragged: bool,
     halves: bool,
+    marked: bool,
     shared: int,
 ) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
-    words of two bytes or more, tiles are twice as high, and a block is alone. Those of `wide` items are as high as their memory
-    allows. Of `many` words lanes hold fewer items. `ragged` words of bytes go in eight warps of half the items: 333 bytes .650 ->
-    .662 of a copy, their maxima .659 -> .670; of more than two columns a lane with all items, as look-backs are fewer, where two
-    such tiles fit the `shared` memory: 333 bytes .67 -> .71 (H200). Pairs of `halves` are twice as high where several lanes share
-    a column, in two blocks; of 3 to 8 columns these spill nothing on sm_90. Before, recurrences of bf16 of 5 columns (.286 of a
+    words of two bytes or more, tiles are twice as high, and a block is alone, but of two bytes there are two blocks, in 96
+    registers without a spill. Those of `wide` items are as high as their memory allows. Of `many` words lanes hold fewer
+    items. `ragged` words of bytes go in eight warps of half the items: 333 bytes .650 -> .662 of a copy, their maxima .659 ->
+    .670; of more than two columns a lane with all items, as look-backs are fewer, where two such tiles fit the `shared`
+    memory: 333 bytes .67 -> .71 (H200). Pairs of `halves` are twice as high where several lanes share a column, in two
+    blocks; of 3 to 8 columns these spill nothing on sm_90. Before, recurrences of bf16 of 5 columns (.286 of a
     copy, H200) had one block, as gaps of 112 bytes lay between runs of 160; of 3 and 8 three blocks, which spilled 168 and 112
-    bytes. Not timed yet.
+    bytes. Not timed yet. So are `marked` narrow items, those within segments: three blocks spilled 72 bytes of 3 columns, 48
+    of 7, 64 of 12.
     """
     sets = -(-columns // 32)
     if wide:
@@ -162,9 +165,11 @@ def for_stretch(
     items = min(items, MANY_STRETCHED) if many else items
     low = n <= items * warps * (32 // shape.lanes)
     if single and size > 1 and shape.lanes < 32 and not low:
-        items, room, blocks = 2 * items, 2 * room, 1
+        items, room, blocks = 2 * items, 2 * room, 1 if size > 2 else 2
     elif halves and shape.lanes < 32 and not low:
         items, blocks = 2 * items, 2
+    elif marked and shape.lanes < 32:
+        blocks = min(2, blocks)
     elif items * warps * columns * size > room and sets > 2 and not ragged:
         warps = max(1, warps // 2)
     elif items * warps * columns * size > (2 * room if ragged and sets > 2 and 5 * room <= shared else room):
