@@ -650,6 +650,7 @@ def test_lanes_hold_whole_lines_of_bytes_in_an_odd_number_of_words(columns, arch
         ("i2", 1008, {}, 2, False),
         ("i2", 140, {}, 5, True),
         ("i2", 333, {}, 11, True),
+        ("i2", 333, {"segmented": True}, 4, True),
         ("i1", 333, {}, 4, True),
         ("i1", 333, {"phase": 1}, 4, True),
     ],
