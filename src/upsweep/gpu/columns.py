@@ -265,8 +265,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         for more in forms:
             made = Columns(more, layout, columns, chip)
             fits = made.shared_bytes(plan) <= chip.shared and made.blocks(plan) == more.blocks
-            # Lines of these would be cut into groups of columns of which the last may be narrow.
-            if made.threads <= 1024 and fits and (more.stretch > STRETCHED or _fill(made)):
+            if made.threads <= 1024 and fits and _fill(made):
                 return made
         made = Columns(shape, layout, columns, chip)
         # Tiles of several strips are no higher than lets two share a multiprocessor.
