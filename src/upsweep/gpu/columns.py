@@ -10,7 +10,7 @@ from upsweep.gpu import functions, params
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
-from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart
+from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart, scanned
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_listed, for_stages
 from upsweep.gpu.shapes.columns import (
@@ -193,7 +193,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     """Lines as wide as the smallest input wants them, unless that input is little beside others; and as many warps as pay, if all
     inputs fit into shared memory.
     """
-    sizes = [x.size for x in layout.loads if patched(x)]
+    reading = [x.size for x in layout.loads if patched(x)]
+    sizes = reading or [x.size for x in scanned(plan, layout)]
     line = min((size for size in sizes if LITTLE * size > max(sizes)), default=4)
     warps, item, again = WARPS, words(plan, layout), functions.reads_again(plan)
     wide = item > 2 and not again
@@ -226,14 +227,15 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
         elif stretched and not (wide and go_by_lines(layout, columns)):
-            # Results apart take half as much as the inputs of two stages.
-            taken, double = (sum(sizes) * 3 // 2, False) if apart else (sum(sizes), alone)
+            # Results apart take half as much as the inputs of two stages; without inputs tiles are twice as high.
+            taken = sum(sizes) * 3 // 2 if apart else sum(sizes)
+            taken = taken if reading else max(1, taken // 2)
             shape = for_stretch(
                 shape,
                 layout.n,
                 columns,
                 taken,
-                double,
+                alone and not apart,
                 wide,
                 item > MANY,
                 layout.bytes > 0,
