@@ -252,8 +252,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         if shape.loose:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
         forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
-        if listed and sizes == [4] and item == 1 and not turning:
-            forms = for_listed(shape, columns)
+        if listed and len(sizes) == item == 1 and sizes[0] <= 4 and not turning:
+            forms = for_listed(shape, columns, size)
         for more in forms:
             made = Columns(more, layout, columns, chip)
             fits = made.shared_bytes(plan) <= chip.shared and made.blocks(plan) == more.blocks
