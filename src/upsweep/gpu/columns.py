@@ -201,7 +201,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     pair = sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
     loose, alone = are_loose(plan, layout), item == 1 and not plan.segmented
     # Two thirds of the warps work where tiles have more stages: too few for operators of many instructions.
-    single = light(plan) and item <= 2 and not (plan.segmented or plan.reduce)
+    single = light(plan) and item <= 2 and not plan.segmented
     listed = light(plan) and layout.heads is not None and layout.heads.rows[-1] == 0 and not plan.reduce
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
@@ -251,6 +251,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             staged = staged and (shape.loose or uneven)
         if shape.loose:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
+        # Lines of reductions that begin at sectors take as long in more stages.
+        staged = staged and (shape.loose or not plan.reduce)
         forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
         if listed and len(sizes) == item == 1 and sizes[0] <= 4 and not turning:
             forms = for_listed(shape, columns, size)
