@@ -209,7 +209,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
 
     for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
         made = Columns(shape, layout, columns, chip)
-        if _are_flat(plan, layout, shape) and shape.blocks * made.shared_bytes(plan) <= chip.shared:
+        if _are_flat(plan, layout, shape) and made.fits(plan):
             return made
     size = 0 if layout.bytes else sum(sizes)
     apart = loose and lie_apart(plan, layout, True)
@@ -258,8 +258,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             forms = for_listed(shape, columns, size)
         for more in forms:
             made = Columns(more, layout, columns, chip)
-            fits = made.shared_bytes(plan) <= chip.shared and made.blocks(plan) == more.blocks
-            if made.threads <= 1024 and fits and _fill(made):
+            if made.threads <= 1024 and made.fits(plan) and _fill(made):
                 return made
         made = Columns(shape, layout, columns, chip)
         if made.shared_bytes(plan) <= chip.shared - 4096 or not (shape.loose or shape.warps > 1):
