@@ -272,10 +272,10 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
 
 
 def _fill(choice: Columns) -> bool:
-    """Whether there are tiles enough for the largest GPUs."""
+    """Whether there are tiles enough for the largest GPUs: half as many where a block has a multiprocessor to itself."""
     layout = choice.layout
     lines = -(-choice.columns // choice.width) * prod(layout.dims[:-1])
-    return -(-layout.n // choice.tile) * lines >= ROWS
+    return -(-layout.n // choice.tile) * lines >= ROWS // (1 + (choice.shape.blocks == 1))
 
 
 def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:
