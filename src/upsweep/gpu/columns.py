@@ -254,8 +254,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         # Lines of reductions that begin at sectors take as long in more stages.
         staged = staged and (shape.loose or not plan.reduce)
         forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
-        if listed and len(sizes) == item == 1 and sizes[0] <= 4 and not turning:
-            forms = for_listed(shape, columns, size)
+        if listed and sizes == [4] and item == 1 and not turning:
+            forms = for_listed(shape, columns)
         for more in forms:
             made = Columns(more, layout, columns, chip)
             if made.threads <= 1024 and made.fits(plan) and _fill(made):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upsweep.gpu.shapes import FEW, SEVERAL, Shape
+from upsweep.gpu.shapes import SEVERAL, Shape
 from upsweep.gpu.shapes.columns import STRETCHED
 
 WIDE = 2048
@@ -103,12 +103,8 @@ copy (H200), as others of two stages -> so: 4 columns .844 -> .871, 8 .870 -> .8
 stages of eight warps .65."""
 
 
-def for_listed(shape: Shape, columns: int, size: int) -> tuple[Shape, ...]:
-    """The same where all columns share one list of heads, of `size` as in `for_stages`. Lines of narrow items that begin anywhere
-    go in twice the warps of half the items: eight warps a multiprocessor leave it waiting for its own instructions."""
-    if size < 4:
-        odd = shape.loose and not shape.stretch and shape.warps >= FEW
-        return (replace(shape, items=shape.items // 2, warps=2 * shape.warps),) if odd else ()
+def for_listed(shape: Shape, columns: int) -> tuple[Shape, ...]:
+    """The same where all columns share one list of heads."""
     fits = columns <= LISTED_MOST and not shape.loose
     narrow = [LISTED[shape.lanes]] if fits and shape.lanes in LISTED else ()
     forms = LISTED_STRETCHED.get((shape.items, shape.vector), ()) if shape.stretch else narrow
