@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
-from upsweep.gpu import brought
+from upsweep.gpu import alike, brought
 
 SQUARES = {
     "pieces of two bytes": (17, 300, 19),
@@ -79,3 +79,35 @@ def test_few_wide_neighbours_in_both_orders_stay_where_they_lie(long):
     x = np.random.default_rng(2).integers(0, 1 << 60, (33, 120, 3), np.uint64)
     assert same(long, x, np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1), 1)
     assert "upsweep_bring" not in long.gpu.loaded
+
+
+ALIKE = {
+    "columns between": ((3, 37, 4, 9), (0, 2), {"reverse": True}),
+    "reduced": ((4, 50, 3), (0,), {"reduce": True}),
+    "initial of each column": ((4, 50, 3), (0,), {"initial": True, "exclusive": True}),
+    "segments of their own": ((4, 50, 3), (0,), {"segments": True}),
+}
+"""Shapes, the dimensions along which all rows read the same items, and forms."""
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_rows_that_are_alike_are_scanned_once(long, name, monkeypatch):
+    shape, along, forms = ALIKE[name]
+    made, copied = [], alike.copied
+    monkeypatch.setattr(alike, "ALIKE", 0)
+    monkeypatch.setattr(alike, "copied", lambda *arrays: made.append(1) or copied(*arrays))
+    rng, forms = np.random.default_rng(3), dict(forms)
+    one = [1 if d in along else n for d, n in enumerate(shape)]
+    op, scan = up.Operator(turned_by, 0, "turned"), up.reduce if forms.pop("reduce", False) else up.scan
+    starts = (
+        {"initial": np.broadcast_to(np.arange(3, dtype="u2"), (4, 3))} if forms.pop("initial", False) else {}
+    )
+    there = {name: long.made(values) for name, values in starts.items()}
+    if "segments" in forms:
+        forms["segments"] = up.segments.flags(rng.random(shape) < 0.2)
+    # The second call is one that is known.
+    for _ in range(2):
+        x = np.broadcast_to(rng.integers(0, 1 << 16, one, np.uint16), shape)
+        got = scan(long.made(x), op, axis=1, **forms, **there)
+        assert np.array_equal(got.get(), scan(x.copy(), op, axis=1, **forms, **starts))
+    assert len(made) >= len(along) if "segments" not in forms else not made

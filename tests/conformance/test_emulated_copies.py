@@ -57,7 +57,7 @@ def moved(emulated, copy: Copy) -> tuple[np.ndarray, np.ndarray]:
     y = np.ndarray(copy.shape, dtype, there.data, copy.offset)
     want = there.copy()
     np.ndarray(copy.shape, dtype, want.data, copy.offset)[...] = x
-    step = brought._copy(view(emulated.made(x)), view(emulated.made(y)))
+    step = brought.copied(view(emulated.made(x)), view(emulated.made(y)))
     launch.run(*step)
     return there, want
 

@@ -648,7 +648,7 @@ def test_lanes_hold_whole_lines_of_bytes_in_an_odd_number_of_words(columns, arch
         ("f8", 333, {}, 1, False),
         ("i2", 1000, {}, 4, False),
         ("i2", 1008, {}, 2, False),
-        ("i2", 333, {}, 4, True),
+        ("i2", 333, {}, 11, True),
         ("i1", 333, {}, 4, True),
         ("i1", 333, {"phase": 1}, 4, True),
     ],

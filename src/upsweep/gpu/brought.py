@@ -52,7 +52,7 @@ def around(step: Step, room: Callable[[int], View]) -> list[Step]:
         for k in moves.xs:
             x = xs[k]
             xs[k] = _dense(x, place(k, _nbytes(x)), moves.order)
-            made.append(_copy(x, xs[k]))
+            made.append(copied(x, xs[k]))
         after = []
         free = [] if step.plan.reduce or step.plan.ahead is not None else list(moves.xs)
         for o in moves.ys:
@@ -63,7 +63,7 @@ def around(step: Step, room: Callable[[int], View]) -> list[Step]:
                 free.remove(k)
             at = place(len(xs) + o if k is None else k, _nbytes(y))
             ys[o] = copy = _dense(y, at, _of_rows(step.plan, moves.order))
-            after.append(_copy(copy, y))
+            after.append(copied(copy, y))
         made += [part._replace(xs=xs, ys=ys), *after]
     return made
 
@@ -219,23 +219,26 @@ def _parts(step: Step, moves: Moves) -> Iterator[Step]:
     if count >= shape[cut] or cut == moves.order[-1] or isinstance(step.heads, launch.Marks):
         yield step
         return
-    row = cut - (cut > plan.axis)
-    where = row if plan.reduce else cut
     for begin in range(0, shape[cut], count):
-        span = range(begin, min(begin + count, shape[cut]))
-        heads, starts = step.heads, step.initial
-        if heads is not None and len(heads.strides) == len(shape):
-            heads = _cut(heads, cut, span)
-        # Initial values that are numbers stay the same list, by which a call knows them again.
-        if starts is not None and any(v.strides for v in starts):
-            starts = [_cut(v, row, span) for v in starts]
-        yield Step(
-            _plan_of_part(plan, cut, len(span)),
-            [_cut(x, cut, span) for x in step.xs],
-            [y and _cut(y, where, span) for y in step.ys],
-            starts,
-            heads,
-        )
+        yield part_of(step, cut, range(begin, min(begin + count, shape[cut])))
+
+
+def part_of(step: Step, d: int, span: range) -> Step:
+    """The scan of the rows in this span of a dimension beside the axis."""
+    plan, heads, starts = step.plan, step.heads, step.initial
+    row = d - (d > plan.axis)
+    if isinstance(heads, View) and len(heads.strides) == len(plan.shape):
+        heads = _cut(heads, d, span)
+    # Initial values that are numbers stay the same list, by which a call knows them again.
+    if starts is not None and any(v.strides for v in starts):
+        starts = [_cut(v, row, span) for v in starts]
+    return Step(
+        _plan_of_part(plan, d, len(span)),
+        [_cut(x, d, span) for x in step.xs],
+        [y and _cut(y, row if plan.reduce else d, span) for y in step.ys],
+        starts,
+        heads,
+    )
 
 
 def _cut(v: View, d: int, span: range) -> View:
@@ -260,7 +263,8 @@ def _dense(x: View, memory: View, order: Sequence[int]) -> View:
     return memory.over(memory.ptr, x.shape, _strides(x.shape, order, x.dtype.itemsize), x.dtype)
 
 
-def _copy(x: View, to: View) -> Step:
+def copied(x: View, to: View) -> Step:
+    """The copy of an array to another place."""
     size = x.dtype.itemsize
     plan = _copying(_RAW[size], x.shape)
     source, copy = (v.over(v.ptr, plan.shape, (*v.strides, size), _RAW[size]) for v in (x, to))

@@ -114,8 +114,13 @@ class Choice:
         )
 
     def blocks(self, plan: Plan) -> int:
-        """Blocks that share a multiprocessor, each of which has some memory besides."""
-        return max(1, min(self.shape.blocks, self.chip.shared // (self.shared_bytes(plan) + 2048)))
+        """Blocks that share a multiprocessor, each of which takes 1 KiB of its memory besides."""
+        room = (self.chip.shared + 1024) // (self.shared_bytes(plan) + 1024)
+        return max(1, min(self.shape.blocks, room))
+
+    def fits(self, plan: Plan) -> bool:
+        """Whether as many blocks as the shape says have room on a multiprocessor."""
+        return self.shared_bytes(plan) <= self.chip.shared and self.blocks(plan) == self.shape.blocks
 
     def room(self, plan: Plan) -> Room:
         """The shared memory of lanes that hold a row together."""

@@ -10,7 +10,7 @@ from upsweep.gpu import functions, params
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
-from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart
+from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart, scanned
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_listed, for_stages
 from upsweep.gpu.shapes.columns import (
@@ -202,14 +202,15 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     """Lines as wide as the smallest input wants them, unless that input is little beside others; and as many warps as pay, if all
     inputs fit into shared memory.
     """
-    sizes = [x.size for x in layout.loads if patched(x)]
+    reading = [x.size for x in layout.loads if patched(x)]
+    sizes = reading or [x.size for x in scanned(plan, layout)]
     line = min((size for size in sizes if LITTLE * size > max(sizes)), default=4)
     warps, item, again = WARPS, words(plan, layout), functions.reads_again(plan)
     wide = item > 2 and not again
     pair = sum(x.size for x in layout.moving()) if [d.itemsize for d in plan.accumulators] == [4, 4] else 0
     loose, alone = are_loose(plan, layout), item == 1 and not plan.segmented
     # Two thirds of the warps work where tiles have more stages: too few for operators of many instructions.
-    single = light(plan) and item <= 2 and not (plan.segmented or plan.reduce)
+    single = light(plan) and item <= 2 and not plan.segmented
     listed = light(plan) and layout.heads is not None and layout.heads.rows[-1] == 0 and not plan.reduce
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
@@ -217,7 +218,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
 
     for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
         made = Columns(shape, layout, columns, chip)
-        if _are_flat(plan, layout, shape) and shape.blocks * made.shared_bytes(plan) <= chip.shared:
+        if _are_flat(plan, layout, shape) and made.fits(plan):
             return made
     size = 0 if layout.bytes else sum(sizes)
     apart = loose and lie_apart(plan, layout, True)
@@ -235,14 +236,15 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
         elif stretched and not (wide and go_by_lines(layout, columns)):
-            # Results apart take half as much as the inputs of two stages.
-            taken, double = (sum(sizes) * 3 // 2, False) if apart else (sum(sizes), alone)
+            # Results apart take half as much as the inputs of two stages; without inputs tiles are twice as high.
+            taken = sum(sizes) * 3 // 2 if apart else sum(sizes)
+            taken = taken if reading else max(1, taken // 2)
             shape = for_stretch(
                 shape,
                 layout.n,
                 columns,
                 taken,
-                double,
+                alone and not apart,
                 wide,
                 item > MANY,
                 layout.bytes > 0,
@@ -259,13 +261,14 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             staged = staged and (shape.loose or uneven)
         if shape.loose:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
+        # Lines of reductions that begin at sectors take as long in more stages.
+        staged = staged and (shape.loose or not plan.reduce)
         forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
         if listed and sizes == [4] and item == 1 and not turning:
             forms = for_listed(shape, columns)
         for more in forms:
             made = Columns(more, layout, columns, chip)
-            fits = made.shared_bytes(plan) <= chip.shared and made.blocks(plan) == more.blocks
-            if made.threads <= 1024 and fits and _fill(made):
+            if made.threads <= 1024 and made.fits(plan) and _fill(made):
                 return made
         made = Columns(shape, layout, columns, chip)
         # Tiles of several strips are no higher than lets two share a multiprocessor.
@@ -282,10 +285,10 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
 
 
 def _fill(choice: Columns) -> bool:
-    """Whether there are tiles enough for the largest GPUs."""
+    """Whether there are tiles enough for the largest GPUs: half as many where a block has a multiprocessor to itself."""
     layout = choice.layout
     lines = -(-choice.columns // choice.width) * prod(layout.dims[:-1])
-    return -(-layout.n // choice.tile) * lines >= ROWS
+    return -(-layout.n // choice.tile) * lines >= ROWS // (1 + (choice.shape.blocks == 1))
 
 
 def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:

@@ -107,8 +107,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None
     size = max(sizes)
     for shape in for_crossed(layout.n, columns, rows, size):
         made = Columns(shape, _grouped(layout, shape), columns, crosswise=rows, chip=chip)
-        fits = made.threads <= 1024 and shape.blocks * made.shared_bytes(made_for) <= chip.shared
-        if fits and min(made.places(made_for)[1]) >= 0:
+        if made.threads <= 1024 and made.fits(made_for) and min(made.places(made_for)[1]) >= 0:
             return made_for, made
     return None
 
@@ -156,7 +155,7 @@ def _walked(plan: Plan, layout: Layout, chip: Chip) -> Walked | None:
         *_, lines, columns = layout.dims
         made = Walked(shape, _grouped(layout, shape), columns, crosswise=lines, chip=chip)
         even = min(map(made._grain_read, made.layout.moving())) == 16
-        if even and shape.blocks * (made.shared_bytes(plan) + 1024) <= chip.shared:
+        if even and made.fits(plan):
             return made
     return None
 

@@ -26,11 +26,11 @@ def are_loose(plan: Plan, layout: Layout) -> bool:
         x.rows[-1] == x.size and (layout.bytes or replace(x, rows=x.rows[:-1]).grain() >= x.size)
         for x in arrays
     )
-    if lie_apart(plan, layout, False) and not _may_lie_apart(layout, arrays):
+    if loads and lie_apart(plan, layout, False) and not _may_lie_apart(layout, arrays):
         return False
     small = max((x.size for x in loads), default=4) < 4
     narrow = small and functions.reads_again(plan) and (not plan.segmented or are_uneven(layout))
-    return near and bool(loads) and (narrow or words(plan, layout) <= MANY)
+    return near and bool(arrays) and (narrow or words(plan, layout) <= MANY)
 
 
 def _may_lie_apart(layout: Layout, arrays: Sequence[Lane]) -> bool:
@@ -63,7 +63,7 @@ def lie_apart(plan: Plan, layout: Layout, stretch: bool) -> bool:
 def are_stretch(plan: Plan, layout: Layout, columns: int, most: int) -> bool:
     """Whether the lines of `most` columns or fewer lie one behind another, in all arrays, or those that are read a little apart,
     and lines moved one by one would be cut into small pieces, or into two groups of columns."""
-    arrays = [x for x in layout.loads if patched(x)]
+    arrays = [x for x in layout.loads if patched(x)] or scanned(plan, layout)
     gaps = [_gap(layout, x) for x in arrays]
     most_gap = GAP if _may_lie_apart(layout, (*arrays, *scanned(plan, layout))) else 0
     dense = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
 
-from upsweep.gpu import brought, launch, reduction
+from upsweep.gpu import alike, brought, launch, reduction
 from upsweep.gpu.arrays import scratch
 from upsweep.gpu.demands import any_order
 from upsweep.gpu.marks import Marks
@@ -33,8 +33,9 @@ def steps(whole: Step, room: Callable[[int], View]) -> list[Step]:
     """What one launch hands to another lies in a room of so many bytes."""
     if _sweeps(whole.plan, whole.xs):
         whole = whole._replace(plan=_swept(whole.plan))
+    whole, copies = alike.once(whole)
     around = brought.around(whole, room)
-    return [part for step in around for part in reduction.parts(step, room)]
+    return [*(part for step in around for part in reduction.parts(step, room)), *copies]
 
 
 def _sweeps(plan: Plan, xs: Sequence[View]) -> bool:

@@ -28,6 +28,9 @@ SHORT = 128
 LEAST = 1 << 22
 """Bytes of an array from which it is worth two launches more."""
 
+ALIKE = 1 << 24
+"""Bytes of items from which rows that read the same are scanned once: the copy of their results is a launch more."""
+
 PART = 1 << 28
 """Bytes that are brought at once: the copies of a larger scan take each other's place."""
 

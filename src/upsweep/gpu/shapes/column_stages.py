@@ -48,7 +48,7 @@ def for_stages(
         return tuple(replace(shape, items=i, warps=w, vector=4, blocks=1, strips=1) for i, w in forms)
     # Two parts of 128 columns leave few lanes idle.
     full = 224 < columns <= 256
-    if dense and size == 2 and columns > 96 and not full and (columns % 8 or shape.stretch):
+    if dense and size == 2 and columns > 96 and not full and (columns % 8 or shape.loose):
         forms = ((16, 16, 3), (32, 8, 3)) if columns <= STRETCHED else ((16, 8, 3), (16, 8, 2))
         block = replace(shape, vector=-(-columns // 32), blocks=1, strips=1, stretch=columns, loose=True)
         return tuple(replace(block, items=i, warps=w, stages=s) for i, w, s in forms)
