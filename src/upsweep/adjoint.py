@@ -110,8 +110,29 @@ def gradients_at_once(
     rule = RULES[order]
     given, finish = (g, a, before, start, starts), rule.leave
     if starts is None:
-        given, finish = (*given[:-1], number_of(g.shape[axis] - 1 if reverse else 0)), rule.leave_from
+        given, finish = (*given[:-1], first_of(g, axis, reverse)), rule.leave_from
     return _scanned(given, rule.enter, finish, 2, axis, reverse, order, segments)
+
+
+def known_at_once(
+    g: Any, a: Any, before: Any, start: Any, first: Any, *, axis: int, reverse: bool, order: str
+) -> recall.Known | None:
+    """The function that runs calls of `gradients_at_once` like this one, without segments, as `recall.known` gives it. `first` is
+    `first_of` them.
+    """
+    return recall.known(_like((g, a, before, start, first), RULES[order].leave_from, axis, reverse, None))
+
+
+def first_of(g: Any, axis: int, reverse: bool) -> Any:
+    """The place of the first item in the direction of the recurrence, as a scan takes it."""
+    return number_of(g.shape[axis] - 1 if reverse else 0)
+
+
+def _like(
+    given: tuple[Any, ...], leave: Callable[..., Any], axis: int, reverse: bool, segments: Segments | None
+) -> Any:
+    seen = None if segments is None else recall.seen_segments(segments)
+    return leave, recall.seen(given), axis, reverse, seen
 
 
 def gradient_at_once(
@@ -127,13 +148,7 @@ def _scanned(
     order: str, segments: Segments | None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The `count` gradients that `leave` makes: of a and b, or of b alone."""
-    like = (
-        leave,
-        recall.seen(given),
-        axis,
-        reverse,
-        None if segments is None else recall.seen_segments(segments),
-    )
+    like = _like(given, leave, axis, reverse, segments)
     made = recall.again(like, given, None, None, segments)
     return made or recall.learnt(
         like, given, None, None, segments, _scan, given, enter, leave, count, axis, reverse, order, segments
@@ -170,7 +185,7 @@ def gradient_and_sums(
     rule = SUMMED[order]
     given, finish = (g, a, before, start, starts), rule.leave
     if starts is None:
-        given, finish = (*given[:-1], number_of(g.shape[axis] - 1 if reverse else 0)), rule.leave_from
+        given, finish = (*given[:-1], first_of(g, axis, reverse)), rule.leave_from
     return scan_and_sums(
         given, rule.op, axis=axis, across=across, reverse=not reverse, segments=segments, order=order, map=rule.enter,
         finish=finish,

@@ -86,11 +86,12 @@ def compiling() -> bool:
     over a frame without tensors, and follows what that one calls."""
     modules = sys.modules
     return "torch" in modules and (
-        modules["torch"].compiler.is_dynamo_compiling() or ("torch._dynamo" in modules and _looked_at())
+        modules["torch"].compiler.is_dynamo_compiling() or ("torch._dynamo" in modules and looked_at())
     )
 
 
-def _looked_at() -> bool:
+def looked_at() -> bool:
+    """Whether PyTorch's compiler, which is imported, looks at the frames of this thread."""
     looks = _look_by()
     looking = looks(None)
     if looking is None:

@@ -24,7 +24,7 @@ from upsweep.operators import as_operator
 from upsweep.replay import Known, replayed
 from upsweep.segments import LISTS, Segments
 
-known_calls: dict[Any, Callable[..., Any]] = {}
+known_calls: dict[Any, Any] = {}
 MOST = 4096
 """Calls that are remembered; one more, and all are forgotten."""
 NUMBERS = {bool, int, float, complex, *[np.dtype(code).type for code in "?bhilqBHILQefdFD"]}
@@ -119,7 +119,7 @@ def hashes(like: Any) -> bool:
     return True
 
 
-def keep(like: Any, known: Callable[..., Any]) -> None:
+def keep(like: Any, known: Any) -> None:
     """Have calls of a likeness run so."""
     if len(known_calls) >= MOST:
         forget()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from upsweep import homes
@@ -31,6 +32,7 @@ class Alike:
         """Stands for the same tensors where gradients are recorded."""
 
 
+_shape_of = attrgetter("shape")
 _known: dict[tuple[Any, ...], list[Alike]] = {}
 """By the shapes of tensors."""
 
@@ -43,7 +45,7 @@ def likeness(xs: tuple[Any, ...]) -> Any:
     if forward._current_level >= 0:
         return tuple(map(_asked, xs))
     try:
-        shapes = tuple([x.shape for x in xs])
+        shapes = tuple(map(_shape_of, xs))
     except RuntimeError:
         # A nested tensor has none.
         return tuple(map(_asked, xs))

@@ -9,15 +9,26 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep.adjoint import (
+    first_of,
     gradient_and_sums,
     gradient_at_once,
     gradients_at_once,
+    known_at_once,
     known_gradients,
     recurrence_gradients,
 )
 from upsweep.arguments import number_of
 from upsweep.recall import never
-from upsweep.torch.neighbours import ahead, along, beside, following, lies_beside, segments_of, starts
+from upsweep.torch.neighbours import (
+    ahead,
+    along,
+    beside,
+    beside_of,
+    following,
+    lies_beside,
+    segments_of,
+    starts,
+)
 from upsweep.torch.operands import accumulator, readable, single
 from upsweep.torch.ways import Way
 
@@ -73,7 +84,7 @@ def shorter(
     if a.shape != h.shape or not wanted or initial is not None or heads is not None:
         return gradients
     if order == "tree":
-        return lambda g, a, h, *_: (*_at_once(g, a, h, None, None, None, dim, reverse, order), None)
+        return _shorter_at_once(g, a, h, dim, reverse)
     known = known_gradients(g, a, h, axis=dim, reverse=reverse)
     if known is None or known is never:
         return known
@@ -81,6 +92,25 @@ def shorter(
     def way(g: Tensor, a: Tensor, h: Tensor, *_: Any) -> Any:
         made = known((g, a, h), None, None, None)
         return made and (made[1], made[0], None)
+
+    return way
+
+
+def _shorter_at_once(g: Tensor, a: Tensor, h: Tensor, dim: int, reverse: bool) -> Way | None:
+    """The same of gradients in the order of the tree, where the state before each item lies beside it."""
+    beside = beside_of(h, dim, reverse)
+    before = beside(h)
+    if before is None:
+        return gradients
+    start, first = 0.0, first_of(g, dim, reverse)
+    known = known_at_once(g, a, before, start, first, axis=dim, reverse=reverse, order="tree")
+    if known is None or known is never:
+        return known
+
+    def way(g: Tensor, a: Tensor, h: Tensor, *_: Any) -> Any:
+        before = beside(h)
+        made = None if before is None else known((g, a, before, start, first), None, None, None)
+        return made and (*made, None)
 
     return way
 

@@ -75,7 +75,9 @@ def _jvp(ctx: Any, dr: Any, dv: Any, dafter: Any, *_: Any) -> Tensor:
     return advantages(*_whole((dr, dv, dafter), ctx.like), *ctx.saved_tensors, *ctx.given)
 
 
-advantages = differentiable(_advantages, _context, _backward, _jvp, ways=Ways(3, shorter(_forwards)))
+ADVANTAGES = Ways(shorter(_forwards))
+"""The ways of advantages, whose operands are those of `upsweep::advantages`."""
+advantages = differentiable(_advantages, _context, _backward, _jvp, ways=ADVANTAGES)
 
 _NAMES = "rva"
 """The operands that a gradient is wanted of: rewards, values, and the values after."""
@@ -183,5 +185,5 @@ def _transpose_jvp(ctx: Any, dg: Tensor, *_: Any) -> Any:
 
 _transposed = differentiable(
     _transpose, _transpose_context, _transpose_backward, _transpose_jvp,
-    ways=Ways(1, shorter(_backwards, _given_back)),
+    ways=Ways(shorter(_backwards, _given_back)),
 )  # fmt: skip

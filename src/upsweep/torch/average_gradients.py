@@ -252,4 +252,4 @@ def _shorter(*args: Any) -> Way | None:
     return _whole(*args) if _summed_along(g, x, weight, dim) is None else _average_gradients._init_fn
 
 
-gradients = plain(_average_gradients, ways=Ways(1, _shorter))
+gradients = plain(_average_gradients, ways=Ways(_shorter))

@@ -161,4 +161,6 @@ def _jvp(
     return recurrence(rest, moved, d_initial, heads, ctx.dim, False, ctx.order).to(ctx.dtype)
 
 
-average = differentiable(_average, _context, _backward, _jvp, _average_with_room, Ways(1, shorter(_forwards)))
+AVERAGES = Ways(shorter(_forwards))
+"""The ways of averages, whose operands are those of `upsweep::average`."""
+average = differentiable(_average, _context, _backward, _jvp, _average_with_room, AVERAGES)

@@ -112,4 +112,6 @@ def _jvp(ctx: Any, dx: Tensor | None, _: Any, more: Tensor | None, *__: Any) -> 
     return decayed(dx, ctx.decay, more, *ctx.saved_tensors, *ctx.rest)
 
 
-decayed = differentiable(_decayed, _context, _backward, _jvp, ways=Ways(1, _shorter))
+DECAYS = Ways(_shorter)
+"""The ways of recurrences by a number, whose operands are those of `upsweep::decayed`."""
+decayed = differentiable(_decayed, _context, _backward, _jvp, ways=DECAYS)

@@ -85,6 +85,8 @@ def differentiable(
             ways.learn(like, args, recorded if followed else None)
         return output
 
+    if ways:
+        ways.call = call
     return call
 
 
@@ -136,12 +138,12 @@ def plain(op: Any, fn: Callable[..., Any] | None = None, ways: Ways | None = Non
     run = fn or op._init_fn
 
     def call(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return op(*args)
-        like, known, output = remembered(ways, args)
+        like = known = output = None
+        if not torch.compiler.is_dynamo_compiling():
+            like, known, output = remembered(ways, args)
         if output is not None:
             return output
-        if following(args):
+        if torch.compiler.is_compiling() or following(args):
             return op(*args)
         output = run(*args)
         if ways and like and not known:

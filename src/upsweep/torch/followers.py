@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
+from sys import modules
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+
+from upsweep.homes import looked_at
 
 functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
 _default_device: Any = import_module("torch.utils._device").DeviceContext
@@ -45,6 +48,16 @@ def watched() -> bool:
         torch._C._len_torch_dispatch_stack()
         or (torch._C._is_torch_function_mode_enabled() and not _default_device_alone())
     )
+
+
+def unseen() -> bool:
+    """Whether no mode sees the operations on tensors, and PyTorch's compiler looks at no frames of this thread. It is one
+    function, as each takes a microsecond where it is no longer in a core's cache."""
+    if torch._C._len_torch_dispatch_stack():
+        return False
+    if torch._C._is_torch_function_mode_enabled() and not _default_device_alone():
+        return False
+    return "torch._dynamo" not in modules or not looked_at()
 
 
 def within_gradients() -> bool:

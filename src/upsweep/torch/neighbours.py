@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -33,20 +32,28 @@ def zero_before(x: Tensor, dim: int) -> Tensor:
 
 def beside(x: Tensor, dim: int, reverse: bool) -> Tensor:
     """`x[t-1]` at t, and anything at the start: a view where the memory of x reaches so far, as `with_room` makes it."""
-    if lies_beside(x, dim, reverse):
-        return x.as_strided(x.shape, x.stride(), _start_beside(x, dim, reverse))
-    return previous(x, zero_before(x, dim), dim, reverse)
+    seen = beside_of(x, dim, reverse)(x)
+    return previous(x, zero_before(x, dim), dim, reverse) if seen is None else seen
 
 
 def lies_beside(x: Tensor, dim: int, reverse: bool) -> bool:
     """Whether the memory of x reaches to where an item before the first one would lie."""
-    start = _start_beside(x, dim, reverse)
-    stop = start + sum((n - 1) * step for n, step in zip(x.shape, x.stride())) + 1
-    return start >= 0 and x.numel() > 0 and stop * x.itemsize <= x.untyped_storage().nbytes()
+    return beside_of(x, dim, reverse)(x) is not None
 
 
-def _start_beside(x: Tensor, dim: int, reverse: bool) -> Any:
-    return x.storage_offset() + (x.stride(dim) if reverse else -x.stride(dim))
+def beside_of(x: Tensor, dim: int, reverse: bool) -> Callable[[Tensor], Tensor | None]:
+    """The function that gives that view of tensors that lie like x; None of those whose memory does not reach so far."""
+    shape, steps = x.shape, x.stride()
+    ahead = steps[dim] if reverse else -steps[dim]
+    count = sum((n - 1) * step for n, step in zip(shape, steps)) + 1
+
+    def view(x: Tensor) -> Tensor | None:
+        start = x.storage_offset() + ahead
+        if start < 0 or not x.numel() or (start + count) * x.itemsize > x.untyped_storage().nbytes():
+            return None
+        return x.as_strided(shape, steps, start)
+
+    return view
 
 
 def with_room(x: Tensor, dim: int, reverse: bool) -> Tensor:

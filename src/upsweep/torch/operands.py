@@ -195,7 +195,7 @@ def rows_of(initial: Any, x: Tensor, dim: int) -> Tensor | None:
     rows = x.shape[:dim] + x.shape[dim + 1 :]
     start = held(initial, accumulator(x.dtype), x.device, "initial")
     check_starts(start.shape, rows)
-    return start.expand(rows)
+    return start if start.shape == rows else start.expand(rows)
 
 
 @constant

@@ -195,7 +195,7 @@ def _(info: Any, in_dims: Any, g: Any, a: Any, h: Any, initial: Any, heads: Any,
     return made, (0 if rest[-1] else None, 0, None if initial is None else 0)
 
 
-_gradients = plain(_recurrence_gradients, adjoint.gradients, Ways(3, adjoint.shorter))
+_gradients = plain(_recurrence_gradients, adjoint.gradients, Ways(adjoint.shorter))
 
 
 def _recurrence_jvp(ctx: Any, da: Any, db: Any, d_initial: Any, d_more: Any, *_: Any) -> Tensor:
@@ -218,13 +218,15 @@ def recurrence_tangent(
     return recurrence(a, db, d_initial, heads, dim, reverse, order, d_more).to(h.dtype)
 
 
+RECURRENCES = Ways(_shorter)
+"""The ways of recurrences, whose operands are those of `upsweep::recurrence`."""
 _differentiable_recurrence = differentiable(
     _recurrence,
     _recurrence_context,
     _recurrence_backward,
     _recurrence_jvp,
     _recurrence_with_room,
-    Ways(2, _shorter),
+    RECURRENCES,
 )
 
 

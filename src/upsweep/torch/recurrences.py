@@ -14,9 +14,10 @@ from upsweep.arguments import followed, number
 from upsweep.decays import half_lives, steps_of, timed, weighted
 from upsweep.host import view
 from upsweep.segments import Segments
-from upsweep.torch import averages, filters
-from upsweep.torch.advantages import advantages
-from upsweep.torch.decays import decayed
+from upsweep.torch import filters
+from upsweep.torch.advantages import ADVANTAGES
+from upsweep.torch.averages import AVERAGES
+from upsweep.torch.decays import DECAYS
 from upsweep.torch.differentiable import widened
 from upsweep.torch.neighbours import starts_of
 from upsweep.torch.operands import (
@@ -35,8 +36,9 @@ from upsweep.torch.operands import (
     state_of,
     tensor,
 )
-from upsweep.torch.recurrence_rules import recurrence
+from upsweep.torch.recurrence_rules import RECURRENCES, recurrence
 from upsweep.torch.segments import heads_of
+from upsweep.torch.ways import Run, run_by
 
 
 def linear_recurrence(
@@ -62,14 +64,20 @@ def linear_recurrence(
 
     Source: Martin and Cundy, "Parallelizing linear recurrent neural nets over sequence length" (2018).
     """
+    return run_by(_recurrence, a, b, initial, axis, dim, reverse, segments, order)
+
+
+def _recurrence(
+    a: Any, b: Any, initial: Any, axis: int | None, dim: int | None, reverse: bool, segments: Segments | None, order: str
+) -> Run:  # fmt: skip
     if initial is None and _is_decay(a, b):
         b = tensor(b)
         dim = dim_of(axis, dim, b)
-        return decayed(b, float(a), None, heads_of(segments, b, dim), False, dim, reverse, order)
+        return DECAYS, (b, float(a), None, heads_of(segments, b, dim), False, dim, reverse, order)
     a, b = multiplier(a, b)
     dim = dim_of(axis, dim, b)
     start = None if initial is None else rows_of(initial, b, dim)
-    return recurrence(a, b, start, heads_of(segments, b, dim), dim, reverse, order)
+    return RECURRENCES, (a, b, start, None, heads_of(segments, b, dim), dim, reverse, order)
 
 
 def _is_decay(a: Any, b: Any) -> bool:
@@ -97,6 +105,13 @@ def ema(
     >>> ut.ema(torch.tensor([4.0, 8.0, 8.0]), 0.5).tolist()
     [4.0, 6.0, 7.0]
     """
+    return run_by(_average, x, alpha, halflife, times, axis, dim, initial, segments, order)
+
+
+def _average(
+    x: Any, alpha: Any, halflife: Any, times: Any, axis: int | None, dim: int | None, initial: Any, segments: Segments | None,
+    order: str,
+) -> Run | Tensor:  # fmt: skip
     weighted(alpha, halflife, times, initial)
     x = widened(floating(x))
     dim = dim_of(axis, dim, x)
@@ -104,10 +119,10 @@ def ema(
     heads, start = heads_of(segments, x, dim), rows_of(initial, x, dim)
     plain = x.numel() and not x.is_complex()
     if plain and isinstance(alpha, (int, float)):
-        return averages.average(x, float(alpha), None, start, heads, dim, order)
+        return AVERAGES, (x, float(alpha), None, start, heads, dim, order)
     weight = ranked(held(alpha, accumulator(x.dtype), x.device, "alpha"), x, "alpha")
     if plain:
-        return averages.average(x, 0.0, weight, start, heads, dim, order)
+        return AVERAGES, (x, 0.0, weight, start, heads, dim, order)
     items = weight * x
     if start is None and x.numel():
         items = torch.where(starts_of(heads, x, dim, False), x, items)
@@ -150,20 +165,26 @@ def discounted_sum(
     >>> ut.discounted_sum(torch.ones(4), 0.5, torch.tensor([False, True, False, False])).tolist()
     [1.5, 1.0, 1.5, 1.0]
     """
+    return run_by(_returns, rewards, gamma, dones, axis, dim, initial, order)
+
+
+def _returns(
+    rewards: Any, gamma: Any, dones: Any, axis: int | None, dim: int | None, initial: Any, order: str
+) -> Run:
     r = widened(floating(rewards))
     dim = dim_of(axis, dim, r)
     done = None if dones is None or r.numel() == 0 else flags_of(dones, r, dim)
     if _is_decay(gamma, r) and (initial is None or done is not None):
         start = rows_of(initial, r, dim)
         end = None if start is None or done is None else _end(float(gamma), start, done, dim)
-        return decayed(r, float(gamma), end, done, True, dim, True, order)
+        return DECAYS, (r, float(gamma), end, done, True, dim, True, order)
     weights, r = multiplier(gamma, r)
     start = rows_of(initial, r, dim)
     if done is None:
-        return recurrence(weights, r, start, None, dim, True, order)
+        return RECURRENCES, (weights, r, start, None, None, dim, True, order)
     end = None if start is None else _end(weights.select(dim, -1), start, done, dim)
     # Nothing reads whether the first item is a head.
-    return recurrence(weights, r, None, done.roll(1, dim), dim, True, order, end)
+    return RECURRENCES, (weights, r, None, end, done.roll(1, dim), dim, True, order)
 
 
 def _end(weight: Any, start: Tensor, done: Tensor, dim: int) -> Tensor:
@@ -196,6 +217,15 @@ def gae(
 
     Source: Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), eq. 16.
     """
+    return run_by(
+        _advantages, rewards, values, last_value, dones, gamma, lam, truncated, next_values, axis, dim, order
+    )
+
+
+def _advantages(
+    rewards: Any, values: Any, last_value: Any, dones: Any, gamma: Any, lam: Any, truncated: Any, next_values: Any,
+    axis: int | None, dim: int | None, order: str,
+) -> Run | Tensor:  # fmt: skip
     followed(last_value, next_values, truncated)
     v = widened(floating(values))
     rewards = rewards if isinstance(rewards, Tensor) else tensor(rewards).to(v.device)
@@ -205,7 +235,9 @@ def gae(
     if after is None:
         after = spread(tensor(next_values).to(v.device), v, "next_values")
     if not (isinstance(gamma, Tensor) or isinstance(lam, Tensor)):
-        return advantages(r, v, after, ended, cut, number(gamma, "gamma"), number(lam, "lam"), dim, order)
+        return ADVANTAGES, (
+            r, v, after, ended, cut, number(gamma, "gamma"), number(lam, "lam"), dim, order
+        )  # fmt: skip
     gamma, lam = _weighing(gamma, v, "gamma"), _weighing(lam, v, "lam")
     if next_values is None:
         after = torch.cat([v, after.to(v.dtype).unsqueeze(dim)], dim).narrow(dim, 1, v.shape[dim])

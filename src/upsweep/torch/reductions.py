@@ -154,4 +154,4 @@ def _(info: Any, in_dims: Any, g: Any, x: Any, y: Any, op: str, dim: int, revers
     return _reduction_gradient(g, x, y, op, dim + 1, reverse), 0
 
 
-_gradient = plain(_reduction_gradient, ways=Ways(3, shorter(_backwards)))
+_gradient = plain(_reduction_gradient, ways=Ways(shorter(_backwards)))

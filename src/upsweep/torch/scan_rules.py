@@ -165,7 +165,7 @@ def _(
     return _scan_gradient(g, x, y, op, initial, batched(heads, in_dims[5]), dim + 1, *rest), 0  # type: ignore[call-arg]
 
 
-_gradient = plain(_scan_gradient, ways=Ways(3, shorter(slopes.gradient)))
+_gradient = plain(_scan_gradient, ways=Ways(shorter(slopes.gradient)))
 
 
 def _scan_jvp(ctx: Any, dx: Tensor | None, *tangents: Any) -> Tensor:
@@ -249,7 +249,7 @@ def _shorter(
 
 
 _differentiable_scan = differentiable(
-    _scan, _scan_context, _scan_backward, _scan_jvp, _scan_with_room, Ways(1, _shorter)
+    _scan, _scan_context, _scan_backward, _scan_jvp, _scan_with_room, Ways(_shorter)
 )
 
 

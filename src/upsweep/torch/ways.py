@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -10,9 +12,8 @@ from torch import Tensor
 
 import upsweep as up
 from upsweep import recall
-from upsweep.homes import compiling
 from upsweep.host.tensors import likeness
-from upsweep.torch.followers import PLAIN, watched
+from upsweep.torch.followers import PLAIN, unseen
 
 Way = Callable[..., Any]
 """Takes the arguments of a call, and gives what the operator gives; None where it does not know the call. `recall.never` knows
@@ -20,25 +21,13 @@ none."""
 
 
 class Ways:
-    """The ways of an operator's calls. Its first `count` arguments are tensors, and others may be. `shorter` finds the way of
-    calls like one that ran; None where it may find one later."""
+    """The ways of an operator's calls. `shorter` finds the way of calls like one that ran; None where it may find one later."""
 
-    def __init__(self, count: int, shorter: Callable[..., Way | None]) -> None:
-        self.count, self.shorter = count, shorter
+    call: Way
+    """The operator, which looks for ways itself."""
 
-    def likeness(self, args: tuple[Any, ...]) -> Any:
-        """The key of a call in `recall`; None for one that is not remembered, such as one that PyTorch's compiler traces."""
-        kinds, rest, tensors = tuple(map(type, args)), args[self.count :], args[: self.count]
-        if not PLAIN.issuperset(kinds[self.count :]):
-            tensors = (*tensors, *[x for x in rest if isinstance(x, Tensor)])
-            rest = tuple([None if isinstance(x, Tensor) else x for x in rest])
-            if not PLAIN.issuperset(map(type, rest)):
-                return None
-        if compiling() or watched():
-            return None
-        alike = likeness(tensors)
-        # reverse=1 is a mistake also where reverse=True is known.
-        return None if type(alike) is tuple else (self, alike, rest, kinds)
+    def __init__(self, shorter: Callable[..., Way | None]) -> None:
+        self.shorter = shorter
 
     def learn(self, like: Any, args: tuple[Any, ...], through: Callable[[Way], Way] | None = None) -> None:
         """Keep the way of a call that ran, and that nothing but autograd follows, for calls like it: `through` makes of it one
@@ -49,11 +38,82 @@ class Ways:
             recall.keep(like, through(way) if through and way is not recall.never else way)
 
 
+Run = tuple[Ways, tuple[Any, ...]]
+"""An operator, by its ways, and its operands."""
+
+
+def key_of(owner: Any, args: tuple[Any, ...]) -> Any:
+    """The key of a call in `recall`; None for one that is not remembered, such as one that PyTorch's compiler traces."""
+    kinds = tuple(map(type, args))
+    parts = _parts(kinds)
+    if parts is None or not unseen():
+        return None
+    alike = likeness(parts[0](args))
+    # reverse=1 is a mistake also where reverse=True is known.
+    return None if type(alike) is tuple else (owner, alike, parts[1](args), kinds)
+
+
+@lru_cache(1024)
+def _parts(kinds: tuple[type, ...]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]] | None:
+    """What picks the tensors among arguments of these types, and what picks the rest; None where these may differ from the next
+    of their types."""
+    tensors = [at for at, kind in enumerate(kinds) if issubclass(kind, Tensor)]
+    rest = [at for at in range(len(kinds)) if at not in tensors]
+    if not tensors or not PLAIN.issuperset([kinds[at] for at in rest]):
+        return None
+    return _picked(tensors), _picked(rest)
+
+
+def _picked(places: list[int]) -> Callable[[Any], tuple[Any, ...]]:
+    """What picks the items at some places, as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
+
+
 def remembered(ways: Ways | None, args: tuple[Any, ...]) -> tuple[Any, Way | None, Any]:
     """The key of a call, the way of calls like it, and what that way gives; None for each that there is not."""
-    like = ways and ways.likeness(args)
+    like = ways and key_of(ways, args)
     known = like and recall.known_calls.get(like)
     return like, known, known(*args) if known else None
+
+
+def run_by(prepare: Callable[..., Run | Tensor], *args: Any) -> Any:
+    """What a public function gives. `prepare` makes of its arguments an operator's ways and the operands, or already a result.
+    Later calls take the operator's way at once, where its tensors are those that the function was given. Which of them are so is
+    determined by what `key_of` sees.
+    """
+    if torch.compiler.is_dynamo_compiling():
+        made = prepare(*args)
+        return made if isinstance(made, Tensor) else made[0].call(*made[1])
+    like = None if torch._C._is_any_autocast_enabled() else key_of(prepare, args)
+    known = like and recall.known_calls.get(like)
+    if known:
+        way, operands, constants = known
+        output = way(*operands((*args, *constants)))
+        if output is not None:
+            return output
+    made = prepare(*args)
+    if isinstance(made, Tensor):
+        return made
+    ways, operands = made
+    output = ways.call(*operands)
+    if like and not known:
+        _learn(like, args, ways, operands)
+    return output
+
+
+def _learn(like: Any, args: tuple[Any, ...], ways: Ways, operands: tuple[Any, ...]) -> None:
+    """Keep the operator's way, if it has one and its tensors are among the arguments."""
+    way = recall.known_calls.get(key_of(ways, operands))
+    tensors = [x for x in operands if isinstance(x, Tensor)]
+    if way is None or way is recall.never or not {*map(id, tensors)} <= {*map(id, args)}:
+        return
+    constants = [x for x in operands if not isinstance(x, Tensor)]
+    behind = iter(range(len(args), len(args) + len(constants)))
+    given = [id(x) for x in args]
+    places = [given.index(id(x)) if isinstance(x, Tensor) else next(behind) for x in operands]
+    recall.keep(like, (way, _picked(places), constants))
 
 
 class Call(NamedTuple):
