@@ -1,5 +1,7 @@
 """Recurrences that are like earlier ones go a shorter way, but where something else than autograd follows their tensors."""
 
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -174,6 +176,14 @@ def test_what_is_wrong_stays_wrong(known, device):
     a, b = given(device)
     with pytest.raises(ValueError, match="reverse=0"):
         ut.linear_recurrence(a, b, axis=1, order="sequential", reverse=0)
+
+
+def test_zeros_are_told_apart(device):
+    b = torch.tensor([1.0, -0.0, -0.0], device=device)
+    for a, second in (-0.0, -0.0), (0.0, 0.0), (-0.0, -0.0):
+        for _ in range(2):
+            told = ut.linear_recurrence(a, b, order="sequential").tolist()
+            assert math.copysign(1, told[1]) == math.copysign(1, second)
 
 
 def other(a, b, **how):

@@ -104,9 +104,12 @@ def run_by(prepare: Callable[..., Run | Tensor], *args: Any) -> Any:
 
 
 def _learn(like: Any, args: tuple[Any, ...], ways: Ways, operands: tuple[Any, ...]) -> None:
-    """Keep the operator's way, if it has one and its tensors are among the arguments."""
+    """Keep the operator's way, if it has one and its tensors are among the arguments. Constants are kept with it, so that no call
+    by a zero is: keys do not tell 0.0 from -0.0."""
     way = recall.known_calls.get(key_of(ways, operands))
     tensors = [x for x in operands if isinstance(x, Tensor)]
+    if any(isinstance(x, float) and x == 0 for x in args):
+        return
     if way is None or way is recall.never or not {*map(id, tensors)} <= {*map(id, args)}:
         return
     constants = [x for x in operands if not isinstance(x, Tensor)]
