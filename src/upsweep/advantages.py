@@ -17,12 +17,13 @@ from upsweep.segments import Segments
 
 
 def advantages(
-    r: Any, v: Any, after: Any, over: Any, gamma: float, lam: float, *, every: bool, ends: Segments | None, axis: int, order: str,
+    r: Any, v: Any, after: Any, over: Any, gamma: Any, decay: Any, *, every: bool, ends: Segments | None, axis: int, order: str,
     out: Any, scan: Any = api.scan,
 ) -> Any:  # fmt: skip
-    """Advantages into `out`, by a `scan`. `after` has the value after every item, and `over` says whether nothing comes after it;
-    if not `every` item has one, these are of the last item of each row, in an axis of one item."""
-    given = r, v, gamma, gamma * lam, after, over
+    """Advantages into `out`, by a `scan`; gamma and decay are what the next value and the next advantage count. `after` has the
+    value after every item, and `over` says whether nothing comes after it; if not `every` item has one, these are of the last
+    item of each row, in an axis of one item."""
+    given = r, v, gamma, decay, after, over
     if not every:
         given = (*given, number_of(v.shape[axis] - 1))
     return scan(
@@ -37,7 +38,7 @@ def stops_of(ended: Any, cut: Any) -> Any:
 
 
 def gradients(
-    g: Any, over: Any, gamma: float, lam: float, *, every: bool, own: bool, other: bool, negative: bool, ends: Segments | None,
+    g: Any, over: Any, gamma: Any, decay: Any, *, every: bool, own: bool, other: bool, negative: bool, ends: Segments | None,
     axis: int, order: str, out: Any, scan: Any = api.scan,
 ) -> Any:  # fmt: skip
     """Gradients from the gradient of the advantages, into `out`, an array or two. `own` asks for s, which is the gradient of the
@@ -45,7 +46,7 @@ def gradients(
     value after it, else the gradient of v.
     """
     return scan(
-        (g, gamma, gamma * lam, -1.0 if negative else 1.0, over), ops.AFFINE, map=_gradient, finish=_FINISHES[every][own, other],
+        (g, gamma, decay, -1.0 if negative else 1.0, over), ops.AFFINE, map=_gradient, finish=_FINISHES[every][own, other],
         axis=axis, exclusive=True, dtype=accumulator(dtype_of(g.dtype)), segments=ends, order=order, out=out,
     )  # fmt: skip
 

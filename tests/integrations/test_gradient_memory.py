@@ -189,8 +189,9 @@ def test_half_precision_is_averaged_by_times_without_a_copy(device):
 def test_gradients_of_advantages_are_all_that_is_held(device):
     """Those that are asked for."""
     x, g = (torch.randn(4, 256, 256, dtype=torch.float64, device=device) for _ in range(2))
-    how = {"dones": torch.rand(4, 256, 256, device=device) < 0.1, "gamma": 0.9, "lam": 0.8, "axis": 1}
-    for name, after in (("last_value", x[:, 0]), ("next_values", x)):
+    how = {"dones": torch.rand(4, 256, 256, device=device) < 0.1, "lam": 0.8, "axis": 1}
+    every = (("last_value", x[:, 0]), ("next_values", x)), (0.9, torch.tensor(0.9, device=device))
+    for (name, after), how["gamma"] in itertools.product(*every):
         for some in ("r", "v", "rv", "rva"):
             r, v, a = given = [y.clone().requires_grad_(n in some) for n, y in zip("rva", (x, x, after))]
             y = ut.gae(r, v, **{name: a}, **how)

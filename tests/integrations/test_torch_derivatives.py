@@ -136,6 +136,13 @@ def test_advantages_by_tensors_for_numbers():
 
         check(f, (gamma, lam), twice=False)
         torch.testing.assert_close(f(gamma, lam), f(0.9, 0.8))
+        for weight in (gamma, draw(4, seed=3)):
+            followed, alone = f(weight, lam), f(weight.detach(), lam.detach())
+            assert torch.equal(followed, alone)
+            for dx, wanted in zip(
+                *[torch.autograd.grad(y.square().sum(), (r, v)) for y in (alone, followed)]
+            ):
+                torch.testing.assert_close(dx, wanted)
 
 
 def test_affine_pairs():

@@ -184,7 +184,7 @@ def _estimates(call: Planned, axis: int | None, order: str) -> Callable[..., Any
             after,
             over,
             gamma,
-            lam,
+            gamma * lam,
             every=every,
             ends=stopped,
             axis=dim,

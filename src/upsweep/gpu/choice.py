@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from upsweep.engine import EngineError
-from upsweep.gpu.demands import costly, packing
+from upsweep.gpu.demands import packing
 from upsweep.gpu.layout import Lane, Layout, flip, mode
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
 from upsweep.gpu.shapes.tiles import AHEAD
@@ -181,7 +181,6 @@ class Choice:
             "SMALL": shape.small,
             "GROUPED": self.grouped,
             "NEAR_GROUPS": self.chip.near_groups,
-            "COSTLY": costly(plan),
             "HEADS_FLIP": heads is not None and heads.along == -1,
             "HEADS_BITS": self.bits,
             "HEADS_APART": apart is not None,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from upsweep.gpu import functions, params
+from upsweep.gpu.demands import costly
 from upsweep.gpu.layout import Layout
 from upsweep.plan import Plan
 
@@ -24,6 +25,7 @@ def declared(
     """
     numbers = {**numbers, "WIDEST": max(x.size for x in (*layout.moving(), *layout.stores))}
     truths = {**truths, "INITIAL": plan.initial, "EXCLUSIVE": plan.exclusive, "REDUCE": plan.reduce}
+    truths["COSTLY"] = costly(plan)
     # A tile may end behind the last item.
     truths["NEAR_ITEMS"] = layout.n <= 1 << 30
     lines = [

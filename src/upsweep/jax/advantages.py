@@ -73,7 +73,7 @@ def _into(
 ) -> None:  # fmt: skip
     ends, over = _ends(stops), False if over is None else over
     scans.advantages(
-        r, v, after, over, gamma, lam, every=every, ends=ends, axis=dim, order=order, out=outs[0]
+        r, v, after, over, gamma, gamma * lam, every=every, ends=ends, axis=dim, order=order, out=outs[0]
     )
 
 
@@ -127,7 +127,7 @@ def _back_into(
 ) -> None:  # fmt: skip
     over, out = False if over is None else over, tuple(outs) if own and other else outs[0]
     what = {"every": every, "own": own, "other": other, "negative": negative, "ends": _ends(stops)}
-    scans.gradients(g, over, gamma, lam, **what, axis=dim, order=order, out=out)
+    scans.gradients(g, over, gamma, gamma * lam, **what, axis=dim, order=order, out=out)
 
 
 def _of_last(s: Array, ended: Any, gamma: float, dim: int) -> Array:

@@ -19,6 +19,7 @@ from upsweep.torch.advantages import ADVANTAGES
 from upsweep.torch.averages import AVERAGES
 from upsweep.torch.decays import DECAYS
 from upsweep.torch.differentiable import widened
+from upsweep.torch.followers import following
 from upsweep.torch.neighbours import starts_of
 from upsweep.torch.operands import (
     accumulator,
@@ -207,7 +208,7 @@ def gae(
     Args:
         rewards, values: floating tensors of one shape.
         last_value, dones, truncated, next_values, axis: as in `upsweep.gae`.
-        gamma, lam: numbers, or tensors: then the steps are composed, and these have gradients too.
+        gamma, lam: numbers, or tensors, which may have gradients: then the steps are composed, else they are one scan.
         dim: another name for axis.
         order: as in `linear_recurrence`.
 
@@ -236,9 +237,15 @@ def _advantages(
         after = spread(tensor(next_values).to(v.device), v, "next_values")
     if not (isinstance(gamma, Tensor) or isinstance(lam, Tensor)):
         return ADVANTAGES, (
-            r, v, after, ended, cut, number(gamma, "gamma"), number(lam, "lam"), dim, order
+            r, v, after, ended, cut, None, None, number(gamma, "gamma"), number(lam, "lam"), dim, order
         )  # fmt: skip
     gamma, lam = _weighing(gamma, v, "gamma"), _weighing(lam, v, "lam")
+    values = (r, v) if next_values is None else (r, v, after)
+    if _in_one_scan((gamma, lam), values):
+        weights = [
+            ranked(held(w, accumulator(v.dtype), v.device, "gamma"), v, "gamma") for w in (gamma, gamma * lam)
+        ]
+        return ADVANTAGES, (r, v, after, ended, cut, *weights, 0.0, 0.0, dim, order)
     if next_values is None:
         after = torch.cat([v, after.to(v.dtype).unsqueeze(dim)], dim).narrow(dim, 1, v.shape[dim])
     dtype, r, v, after = promoted(r.dtype, v.dtype), single(r), single(v), single(after)
@@ -254,7 +261,15 @@ def _weighing(value: Any, v: Tensor, what: str) -> Any:
     """A number, or a tensor that broadcasts to the values."""
     if not isinstance(value, Tensor):
         return number(value, what)
-    return spread(value, v, what) if value.ndim else value
+    return ranked(value, v, what) if value.ndim else value
+
+
+def _in_one_scan(weights: tuple[Any, ...], values: tuple[Tensor, ...]) -> bool:
+    """Whether advantages by such weights are computed in the values' own dtype, and no gradients of the weights are asked for."""
+    dtype, tensors = accumulator(values[0].dtype), [w for w in weights if isinstance(w, Tensor)]
+    if torch.compiler.is_compiling() or following(weights) or len({x.dtype for x in values}) > 1:
+        return False
+    return all(promoted(w.dtype, dtype) == dtype if w.ndim else not w.is_complex() for w in tensors)
 
 
 def lfilter(
