@@ -15,7 +15,6 @@ from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_listed, for_stages
 from upsweep.gpu.shapes.columns import (
     COSTLY_BLOCKS,
-    FEW_COSTLY,
     FLAT,
     FLAT_LEAST,
     LITTLE,
@@ -272,9 +271,6 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             if made.threads <= 1024 and made.fits(plan) and _fill(made):
                 return made
         made = Columns(shape, layout, columns, chip)
-        cut = costly(plan) and line >= 4 and shape.blocks > 1 and made.tiles > 1
-        if cut and not (plan.segmented or turning or _fill(made)):
-            made = replace(made, shape=replace(shape, items=min(shape.items, FEW_COSTLY)))
         # Tiles of several strips are no higher than lets two share a multiprocessor.
         while made.shape.strips > 1 and made.blocks(plan) < min(2, shape.blocks):
             made = replace(made, shape=replace(made.shape, strips=made.shape.strips // 2))

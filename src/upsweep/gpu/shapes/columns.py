@@ -84,10 +84,6 @@ COSTLY_BLOCKS = 2
 """The most blocks of eight warps of costly operators on words, which want registers more than warps. Of a copy (H200), logaddexp
 by three blocks -> two: 16384 x 4096 f4 .622 -> .631, 4000000 x 13 f4 .37 -> .41, 8192 x 2048 f8 .242 -> .268."""
 
-FEW_COSTLY = 16
-"""The most items of a lane of such columns whose tiles do not fill the largest GPUs. Of a copy (H200), 32 items -> 16: f4 of
-1621 x 4063, 832 tiles, .315 -> .450; but of 16384 x 4096, 8192 tiles, .637 -> .523."""
-
 STRIPS = 4
 """The most strips of a warp, where lines are so short that a tile would have few bytes."""
 
