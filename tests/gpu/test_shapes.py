@@ -364,6 +364,8 @@ def test_a_lane_holds_as_many_items_as_flags_and_code_allow(op, flags, kernel):
         (ops.ADD, "i1", (500, 1000), 1, {}, False),
         (ops.ADD, "i1", (500, 1000), 0, {"initial": True}, False),
         (ops.ADD, "i1", (500, 1000), 0, {"segmented": True}, False),
+        (ops.MIN, "i1", (3, 5001, 65), 1, {"segmented": True, "listed": True}, True),
+        (ops.MIN, "i1", (3, 5001, 63), 1, {"segmented": True, "listed": True}, False),
         (ops.MAX, "i1", (500, 1000), 0, {"exclusive": True}, True),
         (ops.MIN, "u1", (500, 999), 0, {}, True),
         (ops.MUL, "i1", (500, 1000), 0, {}, False),

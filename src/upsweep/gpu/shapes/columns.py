@@ -92,6 +92,10 @@ RAGGED = 96
 (H200), byte by byte -> so: 101 columns .54 -> .59, 333 .40 -> .63, truths in 999 .41 -> .63; but 65 .53 -> .47, 7 .57 -> .47, as
 a lane's word may be cut."""
 
+RAGGED_SEGMENTED = 65
+"""The same within segments. A word of each lane stands for three bytes of each: 95 columns of 51 batches .264 -> .372; of up to
+64 columns for two, and 33 of 301 batches ran at .187 instead of .216 (H200)."""
+
 LOOSE = 256
 """Bytes of a line of a tile, where lines begin anywhere, by half the warps. Of a copy (H200): 333 columns of f4 .61 -> .69, in
 three blocks .65, 3001 .67 -> .71, .61; with flags of each .29 -> .66. Of two bytes in eight warps and one block, 333 of bf16 .37
