@@ -18,7 +18,7 @@ from upsweep.planning import plan_of, stored_in
 Case = tuple[Operator, list[str], tuple[int, ...], int, dict[str, Any]]
 """Operator, dtypes, shape, axis and the plan's flags. `kept` names the one component that is stored. `phase` is the remainder
 by 16 of the pointers that are read, `pitch` the items from row to row of arrays that are read. `transposed` says whether the
-arrays lie column by column.
+arrays lie column by column, `listed` whether all rows share their segments, `alone` whether they share the first input.
 """
 
 
@@ -27,6 +27,8 @@ def chosen(case: Case, arch: int = 90) -> tuple[Plan, Choice]:
     flags = dict(flags)
     kept, phase = flags.pop("kept", None), flags.pop("phase", 0)
     transposed, pitch = flags.pop("transposed", False), flags.pop("pitch", shape[-1])
+    listed, alone = flags.pop("listed", False), flags.pop("alone", False)
+    line = tuple(int(d == axis) for d in range(len(shape)))
     dtypes = tuple(named(n) for n in names)
     stores = tuple(d if kept in (None, c) else None for c, d in enumerate(dtypes))
     op, accumulators = resolve(op, dtypes), tuple(accumulator(d) for d in dtypes)
@@ -34,9 +36,11 @@ def chosen(case: Case, arch: int = 90) -> tuple[Plan, Choice]:
     ins = [(c_strides((*shape[:-1], pitch), d.itemsize), phase) for d in dtypes]
     if transposed:
         ins = [(c_strides(shape[::-1], d.itemsize)[::-1], phase) for d in dtypes]
+    if alone:
+        ins[0] = (tuple(d * dtypes[0].itemsize for d in line), phase)
     rows = plan.row_shape if plan.reduce else shape
     outs = [(c_strides(rows, d.itemsize), 0) for d in stores if d is not None]
-    heads = (c_strides(shape, 1), 0) if plan.segmented else None
+    heads = (line if listed else c_strides(shape, 1), 0) if plan.segmented else None
     return _choice(plan, ins, outs, heads, arch)
 
 

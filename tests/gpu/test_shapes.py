@@ -151,6 +151,11 @@ def test_lines_that_begin_anywhere_share_a_block_by_their_width(dtype, columns, 
     """Twice the warps of half the items, where shared memory and the look-back allow."""
     shape = chosen((ops.ADD, [dtype], (1 << 20, columns), 0, {}))[1].shape
     assert (shape.items, shape.warps, shape.stages) == form
+    steps = {"kept": 1, "alone": True}
+    shape = chosen((ops.AFFINE, ["f2", "f2"], (1 << 20, 1001), 0, steps))[1].shape
+    assert (shape.items, shape.warps, shape.stages) == (16, 16, 2)
+    shape = chosen((ops.ADD, ["f4"], (1 << 20, 17), 0, {"segmented": True, "listed": True}))[1].shape
+    assert (shape.blocks, shape.strips, shape.stages) == (2, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -370,6 +375,8 @@ def test_a_lane_holds_as_many_items_as_flags_and_code_allow(op, flags, kernel):
         (ops.ADD, "i1", (500, 1000), 1, {}, False),
         (ops.ADD, "i1", (500, 1000), 0, {"initial": True}, False),
         (ops.ADD, "i1", (500, 1000), 0, {"segmented": True}, False),
+        (ops.MIN, "i1", (3, 5001, 65), 1, {"segmented": True, "listed": True}, True),
+        (ops.MIN, "i1", (3, 5001, 63), 1, {"segmented": True, "listed": True}, False),
         (ops.MAX, "i1", (500, 1000), 0, {"exclusive": True}, True),
         (ops.MIN, "u1", (500, 999), 0, {}, True),
         (ops.MUL, "i1", (500, 1000), 0, {}, False),

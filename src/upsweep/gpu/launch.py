@@ -29,7 +29,7 @@ from upsweep.gpu.choice import Choice, tickets_ahead
 from upsweep.gpu.layout import Layout, arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.shapes import Chip
-from upsweep.gpu.shapes.columns import RAGGED
+from upsweep.gpu.shapes.columns import RAGGED, RAGGED_SEGMENTED
 from upsweep.gpu.sharing import node_words
 from upsweep.gpu.text import arity
 from upsweep.gpu.view import View
@@ -215,7 +215,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     words = bytewise.ragged(plan, layout) if choice.shape.loose else None
     if words is not None:
         joined = sweeps.choose(*words, chip)
-        if joined.shape.flat or (joined.shape.loose and layout.dims[-1] >= RAGGED):
+        least = RAGGED_SEGMENTED if plan.segmented else RAGGED
+        if joined.shape.flat or (joined.shape.loose and layout.dims[-1] >= least):
             return words[0], joined
     return plan, choice
 

@@ -104,8 +104,11 @@ stages of eight warps .65."""
 
 
 def for_listed(shape: Shape, columns: int) -> tuple[Shape, ...]:
-    """The same where all columns share one list of heads."""
+    """The same where all columns share one list of heads. Two blocks have tiles of one strip, so that both fit."""
     fits = columns <= LISTED_MOST and not shape.loose
     narrow = [LISTED[shape.lanes]] if fits and shape.lanes in LISTED else ()
     forms = LISTED_STRETCHED.get((shape.items, shape.vector), ()) if shape.stretch else narrow
-    return tuple(replace(shape, warps=warps, blocks=blocks, stages=stages) for warps, blocks, stages in forms)
+    return tuple(
+        replace(shape, warps=warps, blocks=blocks, strips=shape.strips if blocks == 1 else 1, stages=stages)
+        for warps, blocks, stages in forms
+    )
