@@ -72,7 +72,8 @@ def test_each_byte_comes_to_its_place(emulated, name, monkeypatch):
 
 
 LINES = {
-    "odd bytes": (1, (3001, 7), 1),
+    "odd bytes": (1, (3001, 7), 0),
+    "fewer lines than end at a piece": (1, (3, 9001), 15),
     "halves": (2, (2, 60, 163), 2),
     "words within pieces": (4, (700, 10), 4),
     "whole pieces": (8, (3, 40, 66), 0),

@@ -28,14 +28,19 @@ class AlikeLines(Choice):
         return self.layout.dims[-1] * self.layout.stores[0].size
 
     @property
+    def nbytes(self) -> int:
+        """Bytes from the piece in which the lines begin, at most."""
+        return self.line * self.layout.dims[-2] + 15
+
+    @property
     def period(self) -> int:
         """Lines from one that begins within a piece as another does to that one."""
         return self.shape.strips * 16 // gcd(self.line, 16)
 
     @property
     def column_groups(self) -> int:
-        """Blocks that hold the pieces of a period."""
-        return -(-self.line * self.period // (16 * self.threads))
+        """Blocks that hold the pieces of a period, or of all lines, if these are fewer. The first piece may begin before them."""
+        return -(-min(self.line * self.period, self.nbytes) // (16 * self.threads))
 
     @property
     def rows(self) -> int:
@@ -43,8 +48,8 @@ class AlikeLines(Choice):
 
     @property
     def tiles(self) -> int:
-        """Parts of all lines. The first piece may begin before them."""
-        return -(-(self.line * self.layout.dims[-2] + 15) // (self.line * self.period * self.shape.items))
+        """Parts of all lines."""
+        return -(-self.nbytes // (self.line * self.period * self.shape.items))
 
     def grid(self, resident: Callable[[], int]) -> int:
         return self.tickets
