@@ -271,10 +271,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             if made.threads <= 1024 and made.fits(plan) and _fill(made):
                 return made
         made = Columns(shape, layout, columns, chip)
-        # Tiles of several strips are no higher than lets two share a multiprocessor; those without inputs, than fill the GPU.
-        while made.shape.strips > 1 and (
-            made.blocks(plan) < min(2, shape.blocks) or not (reading or _fill(made))
-        ):
+        # Tiles of several strips are no higher than lets two share a multiprocessor.
+        while made.shape.strips > 1 and made.blocks(plan) < min(2, shape.blocks):
             made = replace(made, shape=replace(made.shape, strips=made.shape.strips // 2))
         if made.shared_bytes(plan) <= chip.shared - 4096 or not (shape.loose or shape.warps > 1):
             return made
