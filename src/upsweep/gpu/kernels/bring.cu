@@ -27,7 +27,7 @@ struct Tile {
     return source + (M_NEAR ? 0 : m * in_m) + (B_NEAR ? 0 : b * in_b);
   }
   // Bytes from the word in which a line begins.
-  __device__ __forceinline__ int phase(u32 m, u32 b) const { return GRAIN < WORD ? (int)((u64)line(m, b) & (WORD - 1)) : 0; }
+  __device__ __forceinline__ int phase(u32 m, u32 b) const { return (int)((u64)line(m, b) & (WORD - 1)); }
   // Where the first of the items along A lies, but for what a single line is padded with.
   __device__ __forceinline__ int place(u32 m, u32 b) const {
     return at_line(m, b) + phase(m, b) - low + (M_NEAR ? m * IN_M : 0) + (B_NEAR ? b * IN_B : 0);
@@ -46,21 +46,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_bring(const __grid
   const Strides &in = p.in_strides[0], &out = p.out_strides[0];
   // Neighbouring blocks write neighbours, so that the cache hands whole lines to memory.
   u32 block = blockIdx.x;
-  i64 from_source = BEHIND, from_copy = 0;
+  i64 from = BEHIND, to = 0;
   auto some_of = [&](int d, int tile) {
     const u32 across = (u32)((p.dim[d] + tile - 1) / tile);
     u32 at = block % across;
     asm("" : "+r"(at));  // else the compiler divides 64 bits
     const i64 first = (i64)at * tile;
     block /= across;
-    from_source += first * in.row[d];
-    from_copy += first * out.row[d];
+    from += first * in.row[d];
+    to += first * out.row[d];
     return (int)min(p.dim[d] - first, (i64)tile);
   };
   const int some_b = some_of(B, TILE_B), some_m = some_of(M, TILE_M);
 #pragma unroll
   for (int d = A - 1; d >= 0; d--) some_of(d, 1);
-  const int there_a = some_of(A, TILE_A), some_a = TILE_A == 1 ? 1 : there_a;  // else the compiler makes loops over one run
+  const int some_a = some_of(A, TILE_A);
 
   // The first byte of a line and the one behind its last, from its first item.
   int low = 0, high = SIZE;
@@ -71,66 +71,47 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_bring(const __grid
   reach(some_a, IN_A);
   if (M_NEAR) reach(some_m, IN_M);
   if (B_NEAR) reach(some_b, IN_B);
-  const char* source = p.in[0] + from_source + low;
-  const Tile tile{source, in.row[M], in.row[B], low, memory};
+  const Tile tile{p.in[0] + from + low, in.row[M], in.row[B], low, memory};
   const u32 thread = threadIdx.x;
-  static_assert(!PADS || LINE_WORDS <= LINE_LANES || LINE_LANES * WORD % 128 == 0, "a lane's words are padded alike");
 #pragma unroll 2
   for (u32 l = thread / LINE_LANES; l < LINES; l += THREADS / LINE_LANES) {
-    const u32 m = LINES == LINES_B ? 0 : l / LINES_B, b = LINES == LINES_B ? l : l % LINES_B;
+    const u32 m = l / LINES_B, b = l % LINES_B;
     if (!M_NEAR && m >= some_m || !B_NEAR && b >= some_b) continue;
-    const int first = thread % LINE_LANES * WORD, bytes = high - low + tile.phase(m, b) - first;
-    const char* from = tile.line(m, b) - (u64)tile.phase(m, b) + (u64)first;
-    char* to = memory + tile.at_line(m, b) + tile.padded(first);
+    const char* line = tile.line(m, b);
+    const int phase = tile.phase(m, b), bytes = high - low + phase;
 #pragma unroll 8
-    for (int byte = 0; byte < LINE_WORDS * WORD; byte += LINE_LANES * WORD)
-      if (byte < bytes) copy_async<WORD>(to + tile.padded(byte), from + byte);
+    for (u32 word = 0; word < LINE_WORDS; word += LINE_LANES) {
+      const int byte = (word + thread % LINE_LANES) * WORD;
+      if (byte < bytes) copy_async<WORD>(memory + tile.at_line(m, b) + tile.padded(byte), line - phase + byte);
+    }
   }
   commit_copies();
   wait_copies<0>();
   __syncthreads();  // the tile is there
 
-  // A thread has the same piece of every RUN_STEPth run: these begin at one place within a word. Of a whole tile no piece is asked
-  // whether it is there.
+  // A thread has the same piece of every RUN_STEPth run: these begin at one place within a word.
   constexpr u32 FROM_M = M_RUN ? 1 : TILE_M;
-  auto store = [&](auto tile_is_whole) {
-    constexpr bool WHOLE = tile_is_whole.value;
-    for (u32 i = thread; i < PIECES * RUN_STEP * FROM_M; i += THREADS) {
-      const u32 piece = i % PIECES, from_a = i / PIECES % RUN_STEP, from_m = i / PIECES / RUN_STEP;
-      if (from_m >= some_m) break;
-      char* run = p.out[0] + from_copy + from_a * out.row[A] + (M_RUN ? 0 : from_m * out.row[M]);
-      const int first = piece * AT_ONCE - (EVEN_RUNS ? 0 : (int)((u64)run & 3) / SIZE);
-      int place[AT_ONCE];
-      bool there[AT_ONCE], whole = true;
-      const u32 first_m = M_RUN ? (u32)first / TILE_B : 0, first_b = first - first_m * TILE_B;
-      each<AT_ONCE>([&](auto v) {
-        // A piece that begins in a run lies within two of its lines, if these are long enough: no more divisions.
-        const u32 k = first + v.value, next = first_b + v.value >= TILE_B;
-        constexpr bool TWO = EVEN_RUNS && TILE_B >= AT_ONCE;
-        const u32 m = !M_RUN ? from_m : TWO ? first_m + next : k / TILE_B;
-        const u32 b = !M_RUN ? k : TWO ? first_b + v.value - next * TILE_B : k % TILE_B;
-        whole &= there[v.value] = WHOLE || m < some_m && b < some_b;
-        place[v.value] = there[v.value] ? tile.place(m, b) : -low;
-      });
-      char* at = run + (IN_WORDS ? (i64)first * SIZE : first_m * out.row[M] + first_b * out.row[B]);
-      auto each_run = [&](auto put) {
+  for (u32 i = thread; i < PIECES * RUN_STEP * FROM_M; i += THREADS) {
+    const u32 piece = i % PIECES, from_a = i / PIECES % RUN_STEP, from_m = i / PIECES / RUN_STEP;
+    if (from_m >= some_m) break;
+    char* run = p.out[0] + to + from_a * out.row[A] + (M_RUN ? 0 : from_m * out.row[M]);
+    const int first = piece * AT_ONCE - (EVEN_RUNS ? 0 : (int)((u64)run & 3) / SIZE);
+    int place[AT_ONCE];
+    bool there[AT_ONCE], whole = true;
+    each<AT_ONCE>([&](auto v) {
+      const u32 k = first + v.value, m = M_RUN ? k / TILE_B : from_m, b = M_RUN ? k % TILE_B : k;
+      whole &= there[v.value] = m < some_m && b < some_b;
+      place[v.value] = there[v.value] ? tile.place(m, b) : -low;
+    });
+    const u32 first_m = M_RUN ? (u32)first / TILE_B : 0, first_b = first - first_m * TILE_B;
+    char* at = run + (IN_WORDS ? (i64)first * SIZE : first_m * out.row[M] + first_b * out.row[B]);
 #pragma unroll 4
-        for (int a = from_a; a < some_a; a += RUN_STEP, at += RUN_STEP * out.row[A]) {
-          T x[AT_ONCE];
-          each<AT_ONCE>([&](auto v) { x[v.value] = tile.item(place[v.value], a); });
-          put(x);
-        }
-      };
-      if (IN_WORDS && whole) each_run([&](const T (&x)[AT_ONCE]) {
-        u32 word = 0;
-        each<AT_ONCE>([&](auto v) { word |= at_byte(x[v.value], v.value * SIZE); });
-        *(u32*)at = word;
-      });
-      else each_run([&](const T (&x)[AT_ONCE]) {
-        each<AT_ONCE>([&](auto v) { if (there[v.value]) store_item<T, Output<0>::grain>(at + v.value * SIZE, x[v.value]); });
-      });
+    for (int a = from_a; a < some_a; a += RUN_STEP, at += RUN_STEP * out.row[A]) {
+      T x[AT_ONCE];
+      u32 word = 0;
+      each<AT_ONCE>([&](auto v) { word |= at_byte(x[v.value] = tile.item(place[v.value], a), v.value * SIZE); });
+      if (IN_WORDS && whole) *(u32*)at = word;
+      else each<AT_ONCE>([&](auto v) { if (there[v.value]) store_item<T, Output<0>::grain>(at + v.value * SIZE, x[v.value]); });
     }
-  };
-  if (EVEN_RUNS && some_m == TILE_M && some_b == TILE_B) store(Int<1>());
-  else store(Int<0>());
+  }
 }
