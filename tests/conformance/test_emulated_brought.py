@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
-from upsweep.gpu import alike, brought
+from upsweep.gpu import alike, alike_lines, brought
 
 SQUARES = {
     "pieces of two bytes": (17, 300, 19),
@@ -95,6 +95,7 @@ def test_rows_that_are_alike_are_scanned_once(long, name, monkeypatch):
     shape, along, forms = ALIKE[name]
     made, copied = [], alike.copied
     monkeypatch.setattr(alike, "ALIKE", 0)
+    monkeypatch.setattr(alike_lines, "LINES", 0)
     monkeypatch.setattr(alike, "copied", lambda *arrays: made.append(1) or copied(*arrays))
     rng, forms = np.random.default_rng(3), dict(forms)
     one = [1 if d in along else n for d, n in enumerate(shape)]

@@ -71,6 +71,35 @@ def test_each_byte_comes_to_its_place(emulated, name, monkeypatch):
     assert found[0] is not None
 
 
+LINES = {
+    "odd bytes": (1, (3001, 7), 0),
+    "fewer lines than end at a piece": (1, (3, 9001), 15),
+    "halves": (2, (2, 60, 163), 2),
+    "words within pieces": (4, (700, 10), 4),
+    "whole pieces": (8, (3, 40, 66), 0),
+    "one item": (16, (1100,), 0),
+    "parts of a piece": (2, (9000,), 6),
+}
+"""Bytes of an item, shapes whose last two dimensions are lines that are alike and their items, or the first alone, and bytes from a
+piece of 16 bytes to the copy."""
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_comes_to_all_its_places(emulated, name):
+    (size, shape, offset), rng = LINES[name], np.random.default_rng(6)
+    many = max(0, len(shape) - 2)
+    one = rng.integers(0, 256, (*shape[:many], 1, *shape[many + 1 :], size), np.uint8)
+    x = emulated.put(one.reshape(-1)).view(brought._RAW[size]).reshape(one.shape[:-1])
+    x = np.broadcast_to(x, shape)
+    there = emulated.put(rng.integers(0, 256, x.nbytes + 32, np.uint8))
+    want = there.copy()
+    y = np.ndarray(shape, x.dtype, there.data, offset)
+    np.ndarray(shape, x.dtype, want.data, offset)[...] = x
+    launch.run(*brought.copied(view(emulated.made(x)), view(emulated.made(y))))
+    assert np.array_equal(there, want)
+    assert emulated.gpu.loaded >= {"upsweep_alike"}
+
+
 def test_a_run_whose_last_word_is_forgotten_is_found(emulated, monkeypatch):
     from upsweep.gpu.bringing import Bring
 

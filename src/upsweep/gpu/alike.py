@@ -6,7 +6,8 @@ from math import prod
 
 from upsweep.gpu.brought import copied, part_of
 from upsweep.gpu.marks import Marks
-from upsweep.gpu.shapes.bringing import ALIKE
+from upsweep.gpu.reduction import are_along
+from upsweep.gpu.shapes.bringing import ALIKE, ALIKE_ALONG
 from upsweep.gpu.step import Step
 from upsweep.gpu.view import View
 
@@ -15,7 +16,12 @@ def once(step: Step) -> tuple[Step, list[Step]]:
     """The scan of one of the rows that are alike, and the copies behind it; or the scan itself, and none."""
     plan = step.plan
     d = next((d for d in range(len(plan.shape)) if d != plan.axis and _are_alike(step, d)), None)
-    if d is None or plan.sums or prod(plan.shape) * max(x.dtype.itemsize for x in step.xs) < ALIKE:
+    along = are_along(plan, step.xs)
+    least = ALIKE_ALONG if along else ALIKE
+    if d is None or plan.sums or prod(plan.shape) * max(x.dtype.itemsize for x in step.xs) < least:
+        return step, []
+    # The copy of the second of two rows reads and writes as much as its scan.
+    if along and plan.shape[d] == 2 and not plan.reduce:
         return step, []
     at, first = d - (plan.reduce and d > plan.axis), part_of(step, d, range(1))
     copies = [_to_others(y, at) for y in step.ys if y is not None]

@@ -164,7 +164,7 @@ class Bring(Choice):
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> Bring | None:
     """The choice for a copy, or None for other scans and for copies of small tiles."""
-    if not _is_copy(plan, layout):
+    if not is_copy(plan, layout):
         return None
     (source,), (copy,) = layout.loads, layout.stores
     nearest = min(map(abs, source.rows))
@@ -231,7 +231,8 @@ def _near(tiles: Layout, shape: Shape) -> list[int]:
     return found
 
 
-def _is_copy(plan: Plan, layout: Layout) -> bool:
+def is_copy(plan: Plan, layout: Layout) -> bool:
+    """Whether a scan of rows of one item is a copy."""
     whole = plan.n == 1 and bool(layout.dims) and plan.loads == plan.accumulators == plan.stores
     plain = not (plan.reduce or plan.exclusive or plan.initial or plan.segmented)
     alone = plan.map is None and plan.finish is None and len(plan.loads) == 1

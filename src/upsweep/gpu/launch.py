@@ -13,6 +13,7 @@ import numpy as np
 
 from upsweep.engine import EngineError
 from upsweep.gpu import (
+    alike_lines,
     bringing,
     bytewise,
     compile,
@@ -203,6 +204,8 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     """The kernel of a scan, and the plan that it is made for: of words, where bytes of columns may be joined."""
+    if (lines := alike_lines.choose(plan, layout, chip)) is not None:
+        return plan, lines
     if (copies := bringing.choose(plan, layout, chip)) is not None:
         return plan, copies
     if (across := crosswise.choose(plan, layout, chip)) is not None:

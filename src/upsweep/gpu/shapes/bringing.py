@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from upsweep.gpu.shapes import WARPS, Shape, power_of_two_below
+from math import gcd
+
+from upsweep.gpu.shapes import ROWS, WARPS, Shape, power_of_two, power_of_two_below
 
 TILE, WIDE_TILE = 1 << 14, 1 << 15
 """Bytes of a tile, at most; of items of eight bytes and more."""
@@ -28,8 +30,14 @@ SHORT = 128
 LEAST = 1 << 22
 """Bytes of an array from which it is worth two launches more."""
 
-ALIKE = 1 << 24
-"""Bytes of items from which rows that read the same are scanned once: the copy of their results is a launch more."""
+ALIKE, ALIKE_ALONG = 1 << 24, 40 << 20
+"""Bytes of items from which rows that read the same are scanned once: the copy of their results is a launch more. Rows along memory
+are fast as they are. Of a copy (H200), each by itself -> once: 2 x 4200000 f4 .626 -> .455, 1024 x 4100 .753 -> .607; but 2206 x
+37071 .463 -> .514, columns of 17 MB, 64 x 2050 x 33 f4, .401 -> .476."""
+
+LINES, PERIOD, TIMES = 1 << 14, 1 << 14, 8
+"""Bytes of lines that are copies of one line, from which threads put pieces together once for all of them, bytes that have a piece for
+each thread of several blocks, and how often a thread stores its piece at most."""
 
 PART = 1 << 28
 """Bytes that are brought at once: the copies of a larger scan take each other's place."""
@@ -77,6 +85,14 @@ def for_bringing(a: int, m: int, b: int, size: int, step: int) -> Iterator[Shape
         if along * between * across >= 32 * WARPS:
             yield Shape(along, WARPS, 4, lanes=across, strips=between)
         room //= 2
+
+
+def for_lines(line: int, nbytes: int) -> Shape:
+    """The shape for copies of one line of so many bytes, of all that is written: `items` times a piece is stored, and `strips`
+    times as many lines as end at a piece have PERIOD bytes. As many blocks as the largest GPUs hold, if there are so many."""
+    whole = line * 16 // gcd(line, 16)
+    times = power_of_two_below(min(TIMES, nbytes // (16 * 32 * WARPS * ROWS)))
+    return Shape(times, WARPS, 4, strips=power_of_two(-(-PERIOD // whole)))
 
 
 def _even(side: int, n: int) -> int:
