@@ -255,7 +255,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         elif shape.lanes == 32 and are_uneven(layout):
             grain = grain_of(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):
-                shape = for_loose(shape, columns, line, item > MANY, halves)
+                shape = for_loose(shape, columns, line, item > MANY)
             elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
                 shape, uneven = for_uneven(shape), size == 4
             staged = staged and (shape.loose or uneven)

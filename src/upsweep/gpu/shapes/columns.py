@@ -92,9 +92,9 @@ RAGGED = 96
 (H200), byte by byte -> so: 101 columns .54 -> .59, 333 .40 -> .63, truths in 999 .41 -> .63; but 65 .53 -> .47, 7 .57 -> .47, as
 a lane's word may be cut."""
 
-RAGGED_SEGMENTED = 65
-"""The same within segments. A word of each lane stands for three bytes of each: 95 columns of 51 batches .264 -> .372; of up to
-64 columns for two, and 33 of 301 batches ran at .187 instead of .216 (H200)."""
+RAGGED_SEGMENTED = 76
+"""The same within segments. A word of each lane stands for three bytes of each from 65 columns on, for two below. Of 51 batches byte by
+byte -> so (H200): 95 columns .305 -> .447, 91 .291 -> .420, 77 .260 -> .328; but 71 .293 -> .297, 65 .341 -> .275."""
 
 LOOSE = 256
 """Bytes of a line of a tile, where lines begin anywhere, by half the warps. Of a copy (H200): 333 columns of f4 .61 -> .69, in
@@ -252,11 +252,9 @@ MANY_LOOSE = (8, 4, 8, 2)
 16 items in four warps .44 and .38."""
 
 
-def for_loose(shape: Shape, columns: int, size: int, many: bool, halves: bool) -> Shape:
+def for_loose(shape: Shape, columns: int, size: int, many: bool) -> Shape:
     """Tiles of lines of LOOSE bytes in the smallest array, whose items have `size` bytes, or of half of it where that is one; of
-    `many` words those of MANY_LOOSE. Few warps of two bytes have no block alone: 40 x 27927 f2 .335 -> .413 of a copy (H200).
-    Pairs of `halves` that have one go in twice the warps of half the items, 80 registers instead of 122, as eight warps wait for
-    their own instructions."""
+    `many` words those of MANY_LOOSE. Few warps of two bytes have no block alone: 40 x 27927 f2 .335 -> .413 of a copy (H200)."""
     sets = power_of_two(-(-columns // 32))
     if many:
         items, vector, warps, blocks = MANY_LOOSE
@@ -270,8 +268,6 @@ def for_loose(shape: Shape, columns: int, size: int, many: bool, halves: bool) -
     vector = max(1, min(LOOSE // (32 * max(2, size)), sets))
     warps = shape.warps if size < 4 else max(1, shape.warps // vector)
     blocks = min(3, WARPS // warps) if size == 2 else 2
-    if halves and warps == WARPS:
-        return replace(shape, items=shape.items // 2, vector=vector, warps=2 * warps, blocks=1, loose=True)
     return replace(shape, vector=vector, warps=warps, blocks=blocks, loose=True)
 
 
