@@ -80,8 +80,8 @@ LINES = {
     "one item": (16, (1100,), 0),
     "parts of a piece": (2, (9000,), 6),
 }
-"""Bytes of an item, shapes whose last two dimensions are lines that are alike and their items, or the first alone, and bytes from a
-piece of 16 bytes to the copy."""
+"""Bytes of an item, shapes whose last two dimensions are lines that are alike and their items, or the first alone, and bytes from
+a piece of 16 bytes to the copy."""
 
 
 @pytest.mark.parametrize("name", LINES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
 from math import gcd
 
 from upsweep.gpu.shapes import ROWS, WARPS, Shape, power_of_two, power_of_two_below
@@ -31,13 +30,13 @@ LEAST = 1 << 22
 """Bytes of an array from which it is worth two launches more."""
 
 ALIKE, ALIKE_ALONG = 1 << 24, 40 << 20
-"""Bytes of items from which rows that read the same are scanned once: the copy of their results is a launch more. Rows along memory
-are fast as they are. Of a copy (H200), each by itself -> once: 2 x 4200000 f4 .626 -> .455, 1024 x 4100 .753 -> .607; but 2206 x
-37071 .463 -> .514, columns of 17 MB, 64 x 2050 x 33 f4, .401 -> .476."""
+"""Bytes of items from which rows that read the same are scanned once: the copy of their results is a launch more. Rows along
+memory are fast as they are. Of a copy (H200), each by itself -> once: 2 x 4200000 f4 .626 -> .455, 1024 x 4100 .753 -> .607; but
+2206 x 37071 .463 -> .514, columns of 17 MB, 64 x 2050 x 33 f4, .401 -> .476."""
 
 LINES, PERIOD, TIMES = 1 << 14, 1 << 14, 8
-"""Bytes of lines that are copies of one line, from which threads put pieces together once for all of them, bytes that have a piece for
-each thread of several blocks, and how often a thread stores its piece at most."""
+"""Bytes of lines that are copies of one line, from which threads put pieces together once for all of them, bytes that have a
+piece for each thread of several blocks, and how often a thread stores its piece at most."""
 
 PART = 1 << 28
 """Bytes that are brought at once: the copies of a larger scan take each other's place."""

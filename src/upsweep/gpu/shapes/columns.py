@@ -93,8 +93,8 @@ RAGGED = 96
 a lane's word may be cut."""
 
 RAGGED_SEGMENTED = 76
-"""The same within segments. A word of each lane stands for three bytes of each from 65 columns on, for two below. Of 51 batches byte by
-byte -> so (H200): 95 columns .305 -> .447, 91 .291 -> .420, 77 .260 -> .328; but 71 .293 -> .297, 65 .341 -> .275."""
+"""The same within segments. A word of each lane stands for three bytes of each from 65 columns on, for two below. Of 51 batches
+byte by byte -> so (H200): 95 columns .305 -> .447, 91 .291 -> .420, 77 .260 -> .328; but 71 .293 -> .297, 65 .341 -> .275."""
 
 LOOSE = 256
 """Bytes of a line of a tile, where lines begin anywhere, by half the warps. Of a copy (H200): 333 columns of f4 .61 -> .69, in
