@@ -75,7 +75,9 @@ def sum_runs(L, A, first, done, groups, rest, keep):
         aim_runs(L, A, 0, first, done, rest)
         aim_sums(L, A, components, components, 1, done // ROW)
         aim_sums(L, A, 2 * components, components, 0, done)
-        ask(L, A, SUM, 0, groups, keep, 0, 0)
+        # A scan's tile was fetched while the one before was scanned.
+        later = peek(L, REDUCE) and not rest and peek(L, PAST)
+        ask(L, A, SUM, later, groups, keep, 0, 0)
 
 
 @of_words
@@ -188,7 +190,10 @@ def scan_runs(L, A, first, done, groups, rest):
             aim_sums(L, A, values, components, 0, done)
         aim_sums(L, A, values + components, values, 1, done // ROW - 1)
         direct = aim_targets(L, A, 2 * values + components, first, done, rest)
-        ask(L, A, SCAN, direct and peek(L, PAST), groups, peek(L, EXCLUSIVE), peek(L, AGAIN), 0)
+        past = direct and peek(L, PAST)
+        if past and (rest or not all_read(L, A, first)):
+            past = 1
+        ask(L, A, SCAN, past, groups, peek(L, EXCLUSIVE), peek(L, AGAIN), 0)
 
 
 @of_words

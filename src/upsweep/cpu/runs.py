@@ -22,10 +22,10 @@ def runner(
     side, and w counts groups of `lanes` runs:
 
     SUM: of the runs, of the places for their sums, and of those where the block sums within the runs are kept, if `m`: row by
-        row, group by group.
+        row, group by group. The runs `pitch` items further on are fetched, unless that is 0.
     SCAN: of the starts, of the block sums that were kept, or, with `first`, of the runs, which are swept up again, of the
         prefixes before each run and behind the last, and of the places for the prefixes: of the items up to each one, or, where
-        `m`, of those before each one. With `pitch` they go past the cache.
+        `m`, of those before each one. With `pitch` they go past the cache, and the runs so many items further on are fetched.
     RISE: of w items, which become the sums of aligned blocks.
     SETTLE: of the starts, of w such sums, `pitch` items apart, and of the places for prefixes, before which stands one that is
         folded in if it is `known` (the argument m).
@@ -47,8 +47,8 @@ def runner(
     join, fold_row = joiners(S, P, C, V, combine, fold)
     in_room = rooms([d.itemsize for d in sums], lanes)
     room, row, each_lane = in_room.room, in_room.row, in_room.each_lane
-    turn_in, claim, turn_out, turn_past, rows_in, rows_out, line_in, line_out = (
-        in_room.turn_in, in_room.claim, in_room.turn_out, in_room.turn_past, in_room.rows_in, in_room.rows_out,
+    turn_in, ask_for, claim, turn_out, turn_past, rows_in, rows_out, line_in, line_out = (
+        in_room.turn_in, in_room.ask_for, in_room.claim, in_room.turn_out, in_room.turn_past, in_room.rows_in, in_room.rows_out,
         in_room.line_in, in_room.line_out,
     )  # fmt: skip
 
@@ -56,9 +56,11 @@ def runner(
     run_up = rising(fours_up, in_room)
 
     @once
-    def sum_runs(x, y, kept, w, keep):
+    def sum_runs(x, y, kept, w, keep, later):
         t = room()
         for i in range(w):
+            if later:
+                ask_for(S_at(x, i * LANES * ROW + later), S_RUN)
             turn_in(row(t, 1), S_at(x, i * LANES * ROW), S_RUN)
             run_up(t)
             line_out(row(t, ROW), S_at(y, i * LANES))
@@ -71,6 +73,8 @@ def runner(
         for i in range(w):
             here = S_at(x, i * LANES * ROW)
             if again:
+                if past:
+                    ask_for(S_at(here, past), S_RUN)
                 turn_in(row(t, 1), here, S_RUN)
                 run_up(t)
             else:
@@ -139,8 +143,8 @@ def runner(
         y = P_take(frame, 4 * V + 5 * C, 1)
         prefixes, top = sums[:V], tips[:V]
         for i in range(w):
-            sum_runs(S_at(x, i * SPAN), sums, kept, ROW, 1)
-            sum_runs(sums, tips, sums, 1, 1)
+            sum_runs(S_at(x, i * SPAN), sums, kept, ROW, 1, 0)
+            sum_runs(sums, tips, sums, 1, 1, 0)
             rise(tips, LANES)
             p = P_read(before, 0)
             behind = push(start, stack, folds, base, done + i, S_read(tips, LANES - 1), has)
@@ -157,7 +161,7 @@ def runner(
         if which == PASS:
             pass_spans(frame, pitch, w, m, first, apart)
         elif which == SUM:
-            sum_runs(S_take(frame, 0, 1), S_take(frame, C, 1), S_take(frame, 2 * C, 1), w, m)
+            sum_runs(S_take(frame, 0, 1), S_take(frame, C, 1), S_take(frame, 2 * C, 1), w, m, pitch)
         elif which == SCAN:
             above, y = P_take(frame, V + C, 1), P_take(frame, 2 * V + C, 1)
             scan_runs(P_read(start, 0), x, above, y, pitch, w, m, first)

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from upsweep.cpu.address import I32, I64, pointer
+from upsweep.cpu.address import I8, I32, I64, fetch, pointer
 from upsweep.cpu.memory import Items, adopted, gathered, inner
 from upsweep.cpu.nodes import joiners, operators
 from upsweep.cpu.transpose import shuffle
@@ -134,9 +134,10 @@ def over_lines(how: str, dtype: np.dtype, neutral: int, items: Any) -> Any:
         x, y, w = x + head * size, y + head * size, w - head
         whole = w * size // LINE
         if past and y & (LINE - 1) == 0:
-            p = before_past(x, y, whole, p) if exclusive else upto_past(x, y, whole, p)
+            later = past * size
+            p = before_past(x, y, whole, p, later) if exclusive else upto_past(x, y, whole, p, later)
         else:
-            p = before(x, y, whole, p) if exclusive else upto(x, y, whole, p)
+            p = before(x, y, whole, p, 0) if exclusive else upto(x, y, whole, p, 0)
         done = whole * LINE
         return items(x + done, y + done, w - done // size, p, exclusive)
 
@@ -167,15 +168,17 @@ def _vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: boo
         return shuffle(builder, none, v, [n - d + k for k in range(n)])
 
     @intrinsic
-    def scan(typing, x, y, count, prefix):
+    def scan(typing, x, y, count, prefix, later):
         def code(context, builder, signature, arguments):
-            x, y, count, prefix = arguments
+            x, y, count, prefix, later = arguments
             carry = cgutils.alloca_once(builder, vector)
             one = builder.insert_element(none, prefix, I32(0))
             builder.store(shuffle(builder, one, one, [0] * n), carry)
             with cgutils.for_range(builder, count, intp=I64) as loop:
                 at = builder.mul(loop.index, I64(LINE))
                 v = builder.load(pointer(builder, builder.add(x, at), vector), align=1)
+                if past:
+                    fetch(builder, pointer(builder, builder.add(builder.add(x, at), later), I8))
                 if dtype.kind == "b":
                     # Any byte but 0 is true.
                     v = builder.zext(builder.icmp_unsigned("!=", v, constant(0)), vector)
@@ -194,6 +197,6 @@ def _vectors(how: str, dtype: np.dtype, neutral: int, exclusive: bool, past: boo
                 builder.store(both(builder, before, last, signed), carry)
             return builder.extract_element(builder.load(carry), I32(0))
 
-        return prefix(types.int64, types.int64, types.int64, prefix), code
+        return prefix(types.int64, types.int64, types.int64, prefix, types.int64), code
 
     return scan

@@ -114,7 +114,10 @@ def scan_items(L, A, first, last, w, known, brought):
             if not read and not brought:
                 bring(L, A, row, m, lane)
             aim_rows(L, A, END, row, lane, 1)
-            ask(L, A, SCAN, written and peek(L, PAST), m, known, exclusive, at_once)
+            past = written and peek(L, PAST)
+            if past and not read:
+                past = 1
+            ask(L, A, SCAN, past, m, known, exclusive, at_once)
             if exclusive and not known:
                 show_starts(L, A, lane, at_once)
             if not written:
