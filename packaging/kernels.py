@@ -22,7 +22,7 @@ from upsweep.cpu import compile as compiler
 from upsweep.cpu.code import Unit, address
 from upsweep.cpu.codes import codes_of, in_line, labels_of
 from upsweep.cpu.kept import Code, digest
-from upsweep.cpu.units import entry, kernel, stream
+from upsweep.cpu.units import entry, group_entry, kernel, stream
 
 KEYS, SORTED = (up.segments.groups(np.zeros(n, np.int64)) for n in (64, 1 << 16))
 FLOATS, INTEGERS = ("f4", "f8"), ("i4", "i8")
@@ -116,8 +116,18 @@ def units() -> list[Unit]:
             pass
     with patch.object(array_loops, "address", lambda unit: note(unit) or address(unit)):
         number()
-    told = [again.making(name, np.dtype(d)) for name in ("offsets", "lengths", "keys") for d in INTEGERS]
-    for unit in (kernel(), entry(), stream(4), stream(8), *told, again.making("flags", np.dtype("?"))):
+    told = [
+        again.making(name, np.dtype(d)) for name in ("offsets", "lengths", "keys", "groups") for d in INTEGERS
+    ]
+    for unit in (
+        kernel(),
+        entry(),
+        group_entry(),
+        stream(4),
+        stream(8),
+        *told,
+        again.making("flags", np.dtype("?")),
+    ):
         note(unit)
     return list(asked.values())
 

@@ -113,6 +113,25 @@ class Word(IntEnum):
     ARRAYS = 26
 
 
+class Entry(IntEnum):
+    """The words before those of a small run, for `group_entry`; then, for each array, where its first row lies, and how far from
+    there the first rows of the other sets lie.
+    """
+
+    # The address of the loop.
+    RUN = 0
+    # The offset of its words.
+    WORDS = 1
+    # The place of the words by which keys were numbered, of which the first says how many groups there are.
+    MADE = 2
+    ARRAYS = 3
+    SETS = 4
+    # The first of the words that are addresses of items, and the one behind the last; these, and the addresses before STRETCH,
+    # count from the start of scratch memory.
+    ROOMS = 5
+    END = 6
+
+
 class Form(NamedTuple):
     """The forms that are compiled in, beside the operator and the dtypes."""
 
