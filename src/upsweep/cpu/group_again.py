@@ -37,9 +37,10 @@ def launch_of(plan: Plan, views: Operands, one_by_one: bool) -> tuple[Launch, li
     starts = starts_of(plan, views.starts)
     ins, outs, sets = arranged(plan, views.inputs, views.outputs, starts)
     in_order = one_by_one or goes_in_order(plan)
-    across = across_of(sets, ins, outs) if in_order else ()
-    strip = strip_of(plan, sets, plan.n, None in across, 1) if across else 1
-    form = Form(plan.initial, plan.exclusive, in_order, Way.IN_TURN if in_order else Way.BROUGHT, across)
+    across = across_of(plan, sets, ins, outs, in_order, plan.n)
+    strip = strip_of(plan, sets, plan.n, None in across, in_order, 1) if across else 1
+    way = Way.IN_TURN if in_order or across else Way.BROUGHT
+    form = Form(plan.initial, plan.exclusive, in_order, way, across)
     codes = views.heads[0][:: -1 if plan.reverse else 1]
     run = Run(plan, form, codes, plan.n, sets, 1, strip)
     at, scratch = places_of(run.sizes())

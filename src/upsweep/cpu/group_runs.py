@@ -64,7 +64,8 @@ class Run:
         # The first word of the addresses of items.
         self.rooms = -5 * len(plan.accumulators)
         # Where there is one stretch, a group's state is not needed any more when the next group's begins.
-        self.depth = plan.n.bit_length() + 1 if form.way == Way.BROUGHT and self.stretch < plan.n else 0
+        stays = self.stretch < plan.n if form.way == Way.BROUGHT else form.counted
+        self.depth = depth_of(plan) if stays else 0
 
     def rows(self, rows: tuple[int, int, int, int]) -> None:
         """Scan rows: those from a first set to the one behind the last, and from a first row of these to the one behind the
@@ -143,6 +144,9 @@ class Run:
     def sizes(self) -> list[int]:
         """The bytes of the memory of a thread that works alone, or of all together."""
         groups, n, wide = self.groups, min(self.plan.n, self.stretch), 1 << self.shift
+        if self.form.counted:
+            states = groups * self.depth * self.strip
+            return [8 * groups, 0, 0, 0, 0, *self._items(states, states, 0, 0, 0)]
         if self.form.way == Way.IN_TURN:
             return [groups, 0, 0, 0, 0, *self._items(0, groups * self.strip, 0, 0, 0)]
         if self.form.way == Way.SORTED:
@@ -162,6 +166,11 @@ class Run:
 
     def _items(self, *counts: int) -> list[int]:
         return [n * d.itemsize for n in counts for d in self.plan.accumulators]
+
+
+def depth_of(plan: Plan) -> int:
+    """The block sums of a group's state, at most: one for each bit of its items, and one more."""
+    return plan.n.bit_length() + 1
 
 
 def _shift(groups: int, plan: Plan) -> int:

@@ -31,11 +31,15 @@ STRIP, STATES = 16, 1 << 18
 """Rows that are scanned side by side in order, where neighbours in memory are rows: as many as have items in a cache line, and
 where they lie without a gap as many as have states in so many bytes."""
 
+COUNTED_ROWS, COUNTED_BYTES = 4, 1 << 21
+"""By the tree rows are scanned side by side too, where so many and more are, and where the states of STRIP of them have so many
+bytes at most."""
+
 
 class Way(IntEnum):
     """How a loop goes over the items of a row."""
 
-    # One by one, with a state for each group.
+    # One by one, with a state for each group: its last prefix, or by the tree the sums of its aligned blocks.
     IN_TURN = 0
     # Items are brought together by groups, and results go back.
     BROUGHT = 1
@@ -143,3 +147,8 @@ class Form(NamedTuple):
     across: tuple[int | None, ...]
     """For each input and output, the bytes from row to row where rows are scanned side by side and where they are known to be
     one item or none; nothing where rows are scanned one by one."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether rows are scanned side by side by the tree."""
+        return self.way == Way.IN_TURN and not self.in_order
