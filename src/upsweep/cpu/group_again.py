@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from upsweep.cpu import groups
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.codes import PARALLEL_ITEMS
 from upsweep.cpu.group_runs import Run, places_of
 from upsweep.cpu.group_words import FEW, Entry, Form, Way, Word
 from upsweep.cpu.groups import across_of, arranged, chosen, goes_in_order, starts_of, strip_of
@@ -17,7 +17,7 @@ from upsweep.plan import Plan
 
 def is_small(plan: Plan) -> bool:
     """Whether one thread runs a plan in scratch memory, however many groups there are."""
-    return plan.n <= FEW and plan.n * plan.rows < PARALLEL_ITEMS and not plan.reduce
+    return plan.n <= FEW and plan.n * plan.rows < groups.PARALLEL_ITEMS and not plan.reduce
 
 
 def chooses(plan: Plan, views: Operands) -> bool:

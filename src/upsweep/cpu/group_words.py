@@ -31,9 +31,10 @@ STRIP, STATES = 16, 1 << 18
 """Rows that are scanned side by side in order, where neighbours in memory are rows: as many as have items in a cache line, and
 where they lie without a gap as many as have states in so many bytes."""
 
-COUNTED_ROWS, COUNTED_BYTES = 4, 1 << 21
+COUNTED_ROWS, COUNTED_BYTES = 8, 1 << 22
 """By the tree rows are scanned side by side too, where so many and more are, and where the states of STRIP of them have so many
-bytes at most."""
+bytes at most; a strip has as many rows as have states in so many bytes, of which few are used. ns an item by 2^18, 2^20, 2^22
+bytes: 100 groups of 500 float32 in 100 columns 4.2 2.8 1.5, of 20,000 float64 in 164 columns 10.4 8.9 4.6."""
 
 
 class Way(IntEnum):

@@ -76,8 +76,8 @@ def arranged(
 def across_of(
     plan: Plan, sets: Sets, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], in_order: bool, groups: int
 ) -> tuple[int | None, ...]:
-    """Where rows are neighbours in memory and are scanned side by side, the bytes from row to row of each input and output, if all
-    are known to be one item or none."""
+    """Where rows are neighbours in memory and are scanned side by side, the bytes from row to row of each input and output, if
+    all are known to be one item or none."""
     if not sets.near or sets.rows == 1:
         return ()
     last = 2 * (len(ins) + len(outs))
@@ -91,12 +91,15 @@ def across_of(
 
 def _state(plan: Plan, groups: int, in_order: bool) -> int:
     """The bytes of the states of all groups of a row."""
-    return sum(d.itemsize for d in plan.accumulators) * max(1, groups) * (1 if in_order else 2 * depth_of(plan))
+    return (
+        sum(d.itemsize for d in plan.accumulators) * max(1, groups) * (1 if in_order else 2 * depth_of(plan))
+    )
 
 
 def strip_of(plan: Plan, sets: Sets, groups: int, apart: bool, in_order: bool, sharing: int) -> int:
     """The rows that are scanned side by side: as many as have their states in a near cache, if their items lie without a gap."""
-    most = STRIP if apart else max(STRIP, STATES // _state(plan, groups, in_order) // STRIP * STRIP)
+    room = STATES if in_order else COUNTED_BYTES
+    most = STRIP if apart else max(STRIP, room // _state(plan, groups, in_order) // STRIP * STRIP)
     fair = -(-sets.rows // max(1, sharing // sets.places.shape[1]))
     return min(most, sets.rows, -(-fair // STRIP) * STRIP)
 

@@ -134,8 +134,8 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
 
     @inner
     def counted(arrays, x_row, y_row, states, starts, start_row, width, index, strip, depth, count):
-        """An item of each row by the tree: the sums of a group's blocks stand as in `counter`, those of one size side by side, and
-        behind them the last prefix of each row."""
+        """An item of each row by the tree: the sums of a group's blocks stand as in `counter`, those of one size side by side,
+        and behind them the last prefix of each row."""
         sums, prefixes = states
         xa, last, level = x_across(x_row), (depth - 1) * strip, 0
         while count >> level & 1:
@@ -165,9 +165,7 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
             own, count = group * depth * strip, far_read(counts, group)
             states = P_at(rooms[0], own), P_at(rooms[1], own)
             far_write(counts, group, count + 1)
-            counted(
-                lines, x_row, y_row, states, starts, start_row, width, abs(zero - i), strip, depth, count
-            )
+            counted(lines, x_row, y_row, states, starts, start_row, width, abs(zero - i), strip, depth, count)
 
     @inner
     def strip_of(words, place, codes, step, counts, rooms):
