@@ -22,9 +22,9 @@ from upsweep.cpu import compile as compiler
 from upsweep.cpu.code import Unit, address
 from upsweep.cpu.codes import codes_of, in_line, labels_of
 from upsweep.cpu.kept import Code, digest
-from upsweep.cpu.units import entry, kernel, stream
+from upsweep.cpu.units import entry, group_entry, kernel, stream
 
-KEYS, SORTED = (up.segments.groups(np.zeros(n, np.int64)) for n in (64, 1 << 16))
+KEYS, MORE, SORTED = (up.segments.groups(np.zeros(n, np.int64)) for n in (64, 1 << 11, 1 << 16))
 FLOATS, INTEGERS = ("f4", "f8"), ("i4", "i8")
 OPERATORS = {
     **dict.fromkeys(FLOATS, ("add", "mul", "max", "min", "last")),
@@ -50,6 +50,8 @@ def calls() -> Iterator[None]:
             yield up.scan(short, name, axis=1)
             yield up.scan(short, name, axis=1, reverse=True)
             yield up.scan(row, name, segments=KEYS)
+            # Of more items the largest and the smallest go in order.
+            yield up.scan(np.ones(1 << 11, dtype), name, segments=MORE)
             yield up.scan(np.ones(1 << 16, dtype), name, segments=SORTED)
             yield up.Stream(name).push(row)
         # Large arrays have code of their own for the last rows of columns, and columns of integers go another way where their
@@ -116,8 +118,18 @@ def units() -> list[Unit]:
             pass
     with patch.object(array_loops, "address", lambda unit: note(unit) or address(unit)):
         number()
-    told = [again.making(name, np.dtype(d)) for name in ("offsets", "lengths", "keys") for d in INTEGERS]
-    for unit in (kernel(), entry(), stream(4), stream(8), *told, again.making("flags", np.dtype("?"))):
+    told = [
+        again.making(name, np.dtype(d)) for name in ("offsets", "lengths", "keys", "groups") for d in INTEGERS
+    ]
+    for unit in (
+        kernel(),
+        entry(),
+        group_entry(),
+        stream(4),
+        stream(8),
+        *told,
+        again.making("flags", np.dtype("?")),
+    ):
         note(unit)
     return list(asked.values())
 

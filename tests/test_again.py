@@ -402,23 +402,46 @@ def test_a_stream_remembers_its_pieces(checked):
 
 @pytest.mark.parametrize("form", [*FORMS, {"exclusive": True, "initial": 3}], ids=str)
 def test_groups_are_remembered(form, checked):
-    """Only their keys are looked at in every call."""
+    """Only their keys are looked at in every call, wherever these lie. Results that lie one item apart are checked each time."""
     how = {"axis": 1, **form}
     for k in range(3):
-        keys = np.random.default_rng(k).integers(0, 2 + k, 36)
+        keys = np.random.default_rng(k).integers(0, 2 + k, 72)[:: 1 + k % 2][:36]
         x = X + np.uint64(k)
         got = up.scan(x, HASHED, segments=up.segments.groups(keys), **how)
         out = np.zeros((24, 37), np.uint64)
         out[:, :36] = x
-        # One item apart.
         y = up.scan(out[:, :36], HASHED, segments=up.segments.groups(keys), out=out[:, 1:], **how)
         for key in range(2 + k):
             want = the_long_way(x[:, keys == key], HASHED, **how)
             np.testing.assert_array_equal(got[:, keys == key], want)
             np.testing.assert_array_equal(y[:, keys == key], want)
-    assert len(checked) == 2 + sum(2 + k for k in range(3))
+    assert len(checked) == 2 + 3 + sum(2 + k for k in range(3))
     with pytest.raises(up.SegmentError):
         up.scan(X, HASHED, segments=up.segments.groups(np.zeros(35, int)), **how)
+
+
+@pytest.mark.parametrize("kind", ["?", "u8", "M8[s]", "f8"])
+def test_remembered_groups_have_keys_of_every_kind(kind, checked):
+    """Sets of rows lie apart here. Keys are near and far apart, and floats are numbered before a call that is known."""
+    x = np.arange(2 * 40 * 3 * 5, dtype=np.float32).reshape(2, 40, 3, 5).transpose(2, 1, 0, 3) ** 3
+    for k in range(3):
+        codes = np.random.default_rng(k).integers(0, 2 + 9 * k, 40)
+        keys = (codes * ((1 << 59) if k == 1 and kind[1:2] == "8" else 1)).astype(kind)
+        got = up.scan(x, axis=1, reverse=True, segments=up.segments.groups(keys))
+        for key in np.unique(keys):
+            want = the_long_way(x[:, keys == key], "add", axis=1, reverse=True)
+            np.testing.assert_array_equal(got[:, keys == key], want)
+    assert sum(call[0].shape == x.shape for call in checked) == 1
+
+
+def test_a_nan_among_remembered_groups():
+    """The largest of floats goes item by item while no item is NaN."""
+    x, keys = np.arange(3000.0), np.arange(3000) % 3
+    for k in (0, 1, 0, 2):
+        x[k] = np.nan if k else 0
+        got = up.scan(x, "max", segments=up.segments.groups(keys))
+        for key in range(3):
+            same(got[keys == key], the_long_way(x[keys == key], "max"))
 
 
 def test_groups_of_remembered_recurrences_and_of_results_in_one_place(checked):

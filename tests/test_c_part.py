@@ -307,6 +307,7 @@ TOLD = {
         np.array([0, 9, 5, 9, 24, 9], "i1")[::2],
     ],
     "lengths": [np.array([3, 0, 21]), np.array([24], "i2"), np.array([0, 9, 0, 15, 0])],
+    "groups": [np.arange(24) % 5, np.tile(np.arange(12, dtype="u8") << 60, 4)[::2], np.arange(24) % 3 == 0],
 }
 
 

@@ -149,6 +149,8 @@ def test_neighbours_without_gaps_have_code_for_that(gaps, room, monkeypatch):
     asked, loop = [], group_runs._loop
     monkeypatch.setattr(group_runs, "_loop", lambda plan, form: asked.append(form.across) or loop(plan, form))
     monkeypatch.setattr(groups, "STATES", room)
+    # No launch is kept.
+    monkeypatch.setattr(groups, "PARALLEL_ITEMS", 1)
     x = RNG.standard_normal((60, 74))
     x = x[:, ::2] if gaps else x[:, :37]
     for how in ({}, {"exclusive": True, "initial": RNG.standard_normal(37)}):

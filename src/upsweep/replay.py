@@ -12,7 +12,7 @@ import numpy as np
 from upsweep import engine as engines
 from upsweep import short_way
 from upsweep.arguments import is_number
-from upsweep.components import tupled
+from upsweep.components import bare, tupled
 from upsweep.engine import LIKENESS
 from upsweep.execution import Ran
 from upsweep.segments import Segments
@@ -34,6 +34,8 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
     if groups and kind is not np.ndarray:
         return None
     heads = None if segments is None else _keys_of if groups else _heads_of(ran, segments)
+    # The keys of groups are several arrays or one.
+    told = None if segments is None else bare(segments.values) if groups else segments.values
     objects = [
         *tupled(xs),
         *(() if segments is None else [segments.values if heads is _as_they_lie else None]),
@@ -56,11 +58,11 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
     readers = [None if x is None else way.reader(x) for x in objects]
     given = [x if read is None else read(x) for x, read in zip(objects, readers)]
     again = None
-    if segments is not None and type(segments.values) is kind is np.ndarray:
-        # The engine may make flags of segments itself.
+    if type(told) is kind is np.ndarray:
+        # The engine may make flags of segments, or codes of groups, itself.
         marks = len(views.inputs)
         again = engines.again(ran.engine, plan, views, [*given[:marks], segments, *given[marks + 1 :]])
-        heads = heads if again is None else _as_they_lie
+        heads = heads if again is None else _key_of if groups else _as_they_lie
     if again is None:
         again = _again_by_groups(ran, given) if groups else engines.again(ran.engine, plan, views, given)
     if again is None:
@@ -73,7 +75,7 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
     else:
         first = next(at for at, x in enumerate(objects) if x is ran.like)
         known = _known_several(again, first, heads, numbers, readers, makers, givers, wrote, several)
-    if short_way.runs(again) and heads in (None, _as_they_lie):
+    if short_way.runs(again) and heads in (None, _as_they_lie, _key_of):
         # The C part reads arrays and numbers. It takes by identity what `recall` makes of all else: values that do not change.
         made = range(0) if out is not None else range(starts - len(views.outputs), starts)
         holders = {at: hold for at, hold in (*enumerate(readers), *numbers) if hold is not None}
@@ -145,6 +147,11 @@ def _known_one(
 def _keys_of(segments: Segments, like: Any) -> Any:
     """The keys of groups, which stand where heads would."""
     return segments.values
+
+
+def _key_of(segments: Segments, like: Any) -> Any:
+    """The one key of groups."""
+    return segments.values[0]
 
 
 def _again_by_groups(ran: Ran, given: Sequence[Any]) -> engines.Again | None:

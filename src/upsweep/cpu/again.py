@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import short_way
-from upsweep.cpu import threads
+from upsweep.cpu import group_again, threads
 from upsweep.cpu.arrange import arranged
 from upsweep.cpu.array_loops import unit
 from upsweep.cpu.code import Unit, address, callable_at
@@ -61,15 +61,22 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         return None
     if plan.ahead is not None:
         return _again_ahead(plan, views, given)
-    seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
     told = next((x for x in given if isinstance(x, Segments)), None)
     if told is not None and not _makes(told, plan):
         return None
+    groups = told is not None and told.spelling == "groups"
+    if groups:
+        views = views._replace(heads=[np.empty(plan.n, np.int32)])
+    seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
     # An array whose view lies elsewhere is copied first.
     if any(isinstance(x, np.ndarray) and x.ctypes.data != v.ctypes.data for x, v in zip(given, seen)):
         return None
-    heads = views.heads[0] if views.heads else None
-    _, launch, arrays = arranged(plan, views.inputs, views.outputs, views.starts or None, heads)
+    one = groups and group_again.chooses(plan, views)
+    if groups:
+        launch, arrays = group_again.launch_of(plan, views, one)
+    else:
+        heads = views.heads[0] if views.heads else None
+        _, launch, arrays = arranged(plan, views.inputs, views.outputs, views.starts or None, heads)
     if launch.threads > 1 or launch.sync_words:
         return None
     first = len(views.inputs) + len(views.heads)
@@ -81,16 +88,16 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     if turned or told is not None:
         bounds[first - 1] = np.lib.array_utils.byte_bounds(arrays[first - 1])
         bases[first - 1] = bounds[first - 1][0]
-    places = [8 * at for at in range(launch.addresses.start, launch.addresses.stop, launch.addresses.step)]
+    places = np.arange(len(launch.words))[launch.addresses]
     operands = np.zeros((len(seen), len(Operand)), np.int64)
     for k, (operand, base, (low, high)) in enumerate(zip(operands, bases, bounds)):
-        operand[Operand.AT], operand[Operand.FROM] = places[k], arrays[k].ctypes.data - base
+        operand[Operand.AT], operand[Operand.FROM] = 8 * places[k], arrays[k].ctypes.data - base
         operand[Operand.LOW], operand[Operand.HIGH] = low - base, high - base
         if not first <= k < last:
             alike = [place(seen[k])[1:] == place(y)[1:] for y in views.outputs]
             operand[Operand.ALIKE] = sum(bit << w for w, bit in enumerate(alike))
     words, starts = launch.words.copy(), arrays[len(seen) :]
-    words[launch.addresses][len(seen) :] = [s.ctypes.data for s in starts]
+    words[places[len(seen) :]] = [s.ctypes.data for s in starts]
     head = np.zeros(len(Entry), np.int64)
     for word, value in {
         Entry.BYTES: words.nbytes, Entry.RUN: launch.address, Entry.WORDS_AT: launch.scratch, Entry.ITEMS: ITEMS,
@@ -99,7 +106,8 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         head[word] = value
     make = [] if told is None else _making(told, plan, head)
     table = np.concatenate([head, operands.ravel(), words, np.array(make, np.int64)])
-    scratch, keep = launch.scratch + words.nbytes + 8 * len(make) + (plan.n if make else 0), (table, starts)
+    made = make[Made.ITEMS] * make[Made.BYTES] if make else 0
+    scratch, keep = launch.scratch + words.nbytes + 8 * len(make) + made, (table, starts)
     if short_way.part is None:
         run = _launched(address(entry()), table.ctypes.data, scratch, launch.results, keep)
     else:
@@ -110,11 +118,20 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     def run_turned(arrays: tuple[np.ndarray, ...]) -> bool:
         return run((*arrays[: first - 1], flags_of(plan, arrays[first - 1]), *arrays[first:]))
 
-    return run_turned if turned and told is None else run
+    def run_chosen(arrays: tuple[np.ndarray, ...]) -> bool:
+        return group_again.chosen(plan, arrays[: first - 1], arrays[last:]) and run(arrays)
+
+    return run_turned if turned and told is None else run_chosen if one else run
 
 
 def _makes(told: Segments, plan: Plan) -> bool:
     """Whether compiled code makes flags of segments like these; some are flags that are read as they lie."""
+    if told.spelling == "groups":
+        return (
+            group_again.is_small(plan)
+            and told.values[0].dtype.kind in "biumM"
+            and told.values[0].dtype.isnative
+        )
     values, kinds = told.values, {"keys": "iuf", "flags": "biu", "ends": "biu"}.get(told.spelling, "i")
     if values.ndim > 1 or plan.n > MADE_ITEMS or not values.dtype.isnative or values.dtype.kind not in kinds:
         return False
@@ -129,17 +146,22 @@ def _by(plan: Plan) -> int:
 
 
 def making(spelling: str, dtype: np.dtype) -> Unit:
-    """The code that makes flags of segments that are told so."""
+    """The code that makes flags of segments that are told so, or codes of groups."""
     loop = "flags" if spelling == "ends" else spelling
-    return unit("told", loop, ((dtype, 1, False), (np.dtype("u1"), 1, True), None))
+    made = np.dtype("i4" if spelling == "groups" else "u1")
+    return unit(
+        "told", loop, ((np.dtype("i8") if dtype.kind in "mM" else dtype, 1, False), (made, 1, True), None)
+    )
 
 
 def _making(told: Segments, plan: Plan, head: np.ndarray) -> list[int]:
-    """The words of the loop that makes flags, whose address goes into the head of the table."""
-    loop = making(told.spelling, told.values.dtype)
+    """The words of the loop that makes flags or codes, whose address goes into the head of the table."""
+    groups = told.spelling == "groups"
+    loop = making(told.spelling, (told.values[0] if groups else told.values).dtype)
     words = [0] * len(Made)
-    words[Made.ITEMS], words[Made.BYTES] = plan.n, 1
-    words[Made.BY] = _by(plan)
+    words[Made.ITEMS], words[Made.BYTES], words[Made.BY] = plan.n, 1, _by(plan)
+    if groups:
+        words[Made.ITEMS], words[Made.BYTES], words[Made.BY] = group_again.items_of_codes(plan.n), 4, plan.n
     head[Entry.MAKE], head[Entry.MADE] = address(loop), head[Entry.BYTES]
     head[Entry.BYTES] += 8 * len(words)
     return words

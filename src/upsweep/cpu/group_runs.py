@@ -33,13 +33,19 @@ _SUMS = 64
 """Block sums of the largest state there can be."""
 
 
+def places_of(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Where pieces of so many bytes begin, each on a cache line, and the bytes of all."""
+    *places, end = accumulate([-(-size // LINE) * LINE for size in sizes], initial=0)
+    return places, end
+
+
 class Room:
     """Memory in pieces of so many bytes."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        ends = list(accumulate([-(-size // LINE) * LINE for size in sizes], initial=0))
-        self.memory, start = threads.on_a_line(ends[-1])
-        self.at = [start + end for end in ends[:-1]]
+        places, size = places_of(sizes)
+        self.memory, start = threads.on_a_line(size)
+        self.at = [start + place for place in places]
 
 
 class Run:
@@ -58,13 +64,14 @@ class Run:
         # The first word of the addresses of items.
         self.rooms = -5 * len(plan.accumulators)
         # Where there is one stretch, a group's state is not needed any more when the next group's begins.
-        self.depth = plan.n.bit_length() + 1 if form.way == Way.BROUGHT and self.stretch < plan.n else 0
+        stays = self.stretch < plan.n if form.way == Way.BROUGHT else form.counted
+        self.depth = depth_of(plan) if stays else 0
 
     def rows(self, rows: tuple[int, int, int, int]) -> None:
         """Scan rows: those from a first set to the one behind the last, and from a first row of these to the one behind the
         last."""
-        room = self._room()
-        self._launch(self._words(rows, room))
+        room = Room(self.sizes())
+        self._launch(self.words(rows, room.at))
 
     def together(self) -> None:
         """Scan rows one by one, each by all threads together."""
@@ -77,8 +84,8 @@ class Run:
 
     def _side_by_side(self, rows: tuple[int, int, int, int]) -> None:
         def scan(part: tuple[int, int]) -> None:
-            room = self._room()
-            words = self._words(rows, room)
+            room = Room(self.sizes())
+            words = self.words(rows, room.at)
             words[Word.FROM], words[Word.BEHIND] = part
             self._launch(words)
 
@@ -87,8 +94,8 @@ class Run:
         threads.each(scan, [(a, b) for a, b in pairwise([*cuts, n]) if a < b], most)
 
     def _phase_by_phase(self, rows: tuple[int, int, int, int]) -> None:
-        room, most, n = self._room(), self.threads, self.plan.n
-        told, parts = self._words(rows, room), len(self.plan.accumulators)
+        room, most, n = Room(self.sizes()), self.threads, self.plan.n
+        told, parts = self.words(rows, room.at), len(self.plan.accumulators)
         shares = [(n * t // most, n * (t + 1) // most) for t in range(most)]
 
         def launch(phase: Phase, thread: int, part: tuple[int, int], own: Room | None = None) -> None:
@@ -119,12 +126,13 @@ class Run:
         )
         each(Phase.RETURN)
 
-    def _words(self, rows: tuple[int, int, int, int], room: Room) -> np.ndarray:
+    def words(self, rows: tuple[int, int, int, int], at: Sequence[int]) -> np.ndarray:
+        """The words of a launch, whose memory is in pieces that begin at these addresses."""
         plan, sets = self.plan, self.sets
         return np.array([
             Phase.ALL, plan.n, address_of(self.codes), self.codes.strides[0], self.groups, self.shift, self.buckets,
-            self.threads, 0, *room.at[:5], self.stretch, self.depth, 0, plan.n, plan.n - 1 if plan.reverse else 0,
-            address_of(sets.places), sets.places.shape[1], *rows, self.strip, *sets.steps, *room.at[5:],
+            self.threads, 0, *at[:5], self.stretch, self.depth, 0, plan.n, plan.n - 1 if plan.reverse else 0,
+            address_of(sets.places), sets.places.shape[1], *rows, self.strip, *sets.steps, *at[5:],
         ], np.int64)  # fmt: skip
 
     def _launch(self, words: np.ndarray) -> None:
@@ -133,20 +141,23 @@ class Run:
         if self.run(at, at + 8, address_of(words)):
             raise OperatorError(f"operator {self.plan.op} raised an exception")
 
-    def _room(self) -> Room:
-        """The memory of a thread that works alone, or of all together."""
+    def sizes(self) -> list[int]:
+        """The bytes of the memory of a thread that works alone, or of all together."""
         groups, n, wide = self.groups, min(self.plan.n, self.stretch), 1 << self.shift
+        if self.form.counted:
+            states = groups * self.depth * self.strip
+            return [8 * groups, 0, 0, 0, 0, *self._items(states, states, 0, 0, 0)]
         if self.form.way == Way.IN_TURN:
-            return Room([groups, 0, 0, 0, 0, *self._items(0, groups * self.strip, 0, 0, 0)])
+            return [groups, 0, 0, 0, 0, *self._items(0, groups * self.strip, 0, 0, 0)]
         if self.form.way == Way.SORTED:
-            return Room([0, 0, 0, 0, 0, *self._items(_SUMS, _SUMS, BLOCK, n + BLOCK, 0)])
+            return [0, 0, 0, 0, 0, *self._items(_SUMS, _SUMS, BLOCK, n + BLOCK, 0)]
         cursors, states = 8 * self.buckets * self.threads, groups * self.depth + _SUMS
         if not self.shift:
             waiting = BLOCK * groups if self.depth else 0
             items = self._items(states, states, waiting, n + BLOCK * groups, 0)
-            return Room([8 * groups, cursors, cursors, 0, 0, *items])
+            return [8 * groups, cursors, cursors, 0, 0, *items]
         items = self._items(states, states, 0, n, n + wide if self.threads == 1 else 0)
-        return Room([0, cursors, cursors, 4 * n, 8 * wide, *items])
+        return [0, cursors, cursors, 4 * n, 8 * wide, *items]
 
     def _own(self, largest: int) -> Room:
         """The memory of a thread that scans buckets, which have at most so many items."""
@@ -155,6 +166,11 @@ class Run:
 
     def _items(self, *counts: int) -> list[int]:
         return [n * d.itemsize for n in counts for d in self.plan.accumulators]
+
+
+def depth_of(plan: Plan) -> int:
+    """The block sums of a group's state, at most: one for each bit of its items, and one more."""
+    return plan.n.bit_length() + 1
 
 
 def _shift(groups: int, plan: Plan) -> int:

@@ -19,24 +19,25 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
     """The code for these types."""
     accumulators = plan.accumulators
     X, _, P, Y, IN, OUT = fused.access(plan)
-    _, onto = onto_prefix(plan)
+    combine, onto = onto_prefix(plan)
     operand, finished = fused.item(plan), fused.result(plan)
     ins, outs, sums_of, word = gathered(IN), gathered(OUT), gathered(len(accumulators)), gathered(1)
     X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
     start_read, P_at, P_fetch = P.read_strided, P.at, P.fetch
-    code_read, far_write, seen_read, seen_write = NEAR.read_strided, FAR.write, SEEN.read, SEEN.write
+    code_read, far_read, far_write = NEAR.read_strided, FAR.read, FAR.write
+    seen_read, seen_write = SEEN.read, SEEN.write
     PHASE, N, CODES, STEP, GROUPS, COUNTS, SHIFT = map(
         int, (Word.PHASE, Word.N, Word.CODES, Word.STEP, Word.GROUPS, Word.COUNTS, Word.SHIFT)
     )
-    STRETCH, FROM, BEHIND, ZERO, SETS, SETS_STEP = map(
-        int, (Word.STRETCH, Word.FROM, Word.BEHIND, Word.ZERO, Word.SETS, Word.SETS_STEP)
+    DEPTH, STRETCH, FROM, BEHIND, ZERO, SETS, SETS_STEP = map(
+        int, (Word.DEPTH, Word.STRETCH, Word.FROM, Word.BEHIND, Word.ZERO, Word.SETS, Word.SETS_STEP)
     )
     SET, SET_END, ROW, ROW_END, STRIP, ARRAYS = map(
         int, (Word.SET, Word.SET_END, Word.ROW, Word.ROW_END, Word.STRIP, Word.ARRAYS)
     )
     SUMS, ROOMS = len(accumulators), ARRAYS + 2 * (IN + OUT) + len(accumulators)
     INITIAL, EXCLUSIVE, ABREAST = form.initial, form.exclusive, bool(form.across)
-    BROUGHT, SORTED = form.way == Way.BROUGHT, form.way == Way.SORTED
+    BROUGHT, SORTED, COUNTED = form.way == Way.BROUGHT, form.way == Way.SORTED, form.counted
     across = form.across or (None,) * (IN + OUT)
     x_across, y_across = strides_of(across[:IN]), strides_of(across[IN:])
     # In an exclusive scan a group's items lie behind the prefix before them.
@@ -120,6 +121,53 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
                 seen_write(counts, group, 1)
 
     @inner
+    def behind_blocks(has, arrays, x_row, y_row, states, slots, width, index):
+        """The results of an item of each row, whose blocks are joined: its sum onto the prefix before it."""
+        xs, ys, sums, prefixes = *arrays, *states
+        xa, ya, (slot, before, last) = x_across(x_row), y_across(y_row), slots
+        for row in range(width):
+            item, p = X_read(xs, xa, row), P_read(prefixes, before + row)
+            behind, ahead = onto(has, p, P_read(sums, slot + row)), P_read(prefixes, last + row)
+            P_write(prefixes, slot + row, p)
+            P_write(prefixes, last + row, behind)
+            Y_write(ys, ya, row, finished(ahead if EXCLUSIVE else behind, item, index))
+
+    @inner
+    def counted(arrays, x_row, y_row, states, starts, start_row, width, index, strip, depth, count):
+        """An item of each row by the tree: the sums of a group's blocks stand as in `counter`, those of one size side by side,
+        and behind them the last prefix of each row."""
+        sums, prefixes = states
+        xa, last, level = x_across(x_row), (depth - 1) * strip, 0
+        while count >> level & 1:
+            level += 1
+        slot = level * strip
+        for row in range(width):
+            P_write(sums, slot + row, operand(X_read(arrays[0], xa, row), index))
+        for at in range(0, slot, strip):
+            for row in range(width):
+                P_write(sums, slot + row, combine(P_read(sums, at + row), P_read(sums, slot + row)))
+        if count == 0:
+            for row in range(width):
+                P_write(prefixes, last + row, start_read(starts, start_row, row))
+        slots = slot, slot - strip if level else last, last
+        if INITIAL or count >> level:
+            behind_blocks(True, arrays, x_row, y_row, states, slots, width, index)
+        else:
+            behind_blocks(False, arrays, x_row, y_row, states, slots, width, index)
+
+    @inner
+    def counted_abreast(words, arrays, x_row, y_row, codes, step, counts, rooms, starts, start_row, width):
+        x, x_step, y, y_step, zero = arrays
+        strip, depth = peek(words, STRIP), peek(words, DEPTH)
+        for i in range(peek(words, N)):
+            group = code_read(codes, step, i)
+            lines = advance(x, x_step, i), advance(y, y_step, i)
+            own, count = group * depth * strip, far_read(counts, group)
+            states = P_at(rooms[0], own), P_at(rooms[1], own)
+            far_write(counts, group, count + 1)
+            counted(lines, x_row, y_row, states, starts, start_row, width, abs(zero - i), strip, depth, count)
+
+    @inner
     def strip_of(words, place, codes, step, counts, rooms):
         """Scan the rows of a strip."""
         x, y, starts, first, width = place
@@ -131,12 +179,14 @@ def grouper(plan: Plan, form: Form) -> Callable[..., None]:
             phase_of(words, arrays, codes, step, counts, rooms, P_read(starts, 0))
             return
         for group in range(0 if SORTED or peek(words, SHIFT) else peek(words, GROUPS)):
-            if BROUGHT:
+            if BROUGHT or COUNTED:
                 far_write(counts, group, 0)
             else:
                 seen_write(counts, group, 0)
         if SORTED:
             sorted_already(words, arrays, codes, step, rooms, P_read(starts, 0))
+        elif COUNTED:
+            counted_abreast(words, arrays, x_row, y_row, codes, step, counts, rooms, starts, start_row, width)
         elif ABREAST:
             abreast(words, arrays, x_row, y_row, codes, step, counts, rooms[1], starts, start_row, width)
         elif BROUGHT:

@@ -54,7 +54,7 @@ class Launch(NamedTuple):
     address: int
     words: np.ndarray
     # The words that take the arrays' addresses.
-    addresses: slice
+    addresses: slice | np.ndarray
     threads: int
     # Bytes that each thread brings.
     scratch: int

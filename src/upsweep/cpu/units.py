@@ -204,6 +204,18 @@ def grouping(plan: Plan, form: Any) -> Unit:
     return _with_hole(plan, ("grouping", _types(plan), form), 1, make, door=True, beforehand=True)
 
 
+@cache
+def group_entry() -> Unit:
+    """The code by which a small run by groups comes in."""
+
+    def make():
+        from upsweep.cpu.group_entry import enter
+
+        return enter
+
+    return Unit(("group entry",), 2, make, "the way in of groups")
+
+
 def counting(plan: Plan, initial: bool) -> Unit:
     """The code for a few items behind others."""
 
