@@ -75,3 +75,18 @@ def test_nothing_is_a_sequence_too():
 
 def test_bytes_that_lie_apart_are_compressed():
     assert apps.decompress(apps.compress(memoryview(b"abcdef")[::2])) == b"ace"
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("other", [np.matrix, lambda x: x.astype(x.dtype.newbyteorder())])
+def test_items_of_a_matrix_and_in_another_order_of_bytes_are_items(other):
+    rows = np.array([[4.0, 1.0], [1.0, 3.0]])
+    for call in (
+        lambda x: apps.solve_tridiagonal(x, x + 5, x, x),
+        lambda x: apps.kalman_filter(rows, x, x, x, x, np.ones(2), x)[1],
+        lambda x: apps.viterbi(rows[0], x, x)[1],
+        lambda x: apps.run_length_encode(x)[0],
+        lambda x: apps.histogram(x.astype(int), 5),
+        lambda x: apps.ema(rows, x, axis=0),
+    ):
+        np.testing.assert_array_equal(call(other(rows)), call(rows))

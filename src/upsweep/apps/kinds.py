@@ -95,7 +95,7 @@ def parameter(xp: Any, value: Any, x: Any, dtype: Any = None) -> Any:
             )
         # NumPy's numbers have a dtype of their own, and truths another one.
         return value.item() if isinstance(value, np.generic) else +value
-    weights = value if xp is np and type(value) is np.ndarray else enter(value, x)[1][0]
+    weights = view(value) if xp is np and type(value) is np.ndarray else enter(value, x)[1][0]
     if kind_of(weights.dtype) not in (REAL if kind_of(x.dtype) != "c" else (*REAL, "c")):
         raise DTypeError(
             f"weights of {weights.dtype} do not go with items of {x.dtype}: convert the weights first"

@@ -37,6 +37,8 @@ def view(x: Any) -> np.ndarray:
                 f"a {type(x).__name__} computes in its own way, with units for instance, and a scan would lose that: pass "
                 "np.asarray(x), whose numbers alone are scanned"
             )
+        # A product of np.matrix would be one of matrices.
+        x = np.asarray(x)
         return x if x.dtype.isnative else _copied(x.astype(x.dtype.newbyteorder("=")))
     if on_gpu(x):
         raise EngineError(
