@@ -58,12 +58,12 @@ $(VENV)/demo.ready: pyproject.toml $(C_PART) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	touch $@
 
-# pip compiles to bytecode on one core, and compiles what nobody imports: the packages' own tests, a third of all, packages of which
+# pip compiles to bytecode on one core, and compiles what nobody imports: the packages' own tests, a third of all, folders of which
 # a few files or none are read, and a file of PyTorch that only Python 3.12 can read. Another file that this Python cannot read stops
 # nothing.
 $(VENV)/test.ready: pyproject.toml $(C_PART) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[demo,lab,cuda13]' --group test --group check --group docs
-	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|statsmodels|fontTools|lexers|pip|distutils|physics)/|/py312_' $(VENV)/lib
+	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|statsmodels|fontTools|lexers|pip|distutils|physics|testing|experimental|pallas|dataframe|benchmarks|torchgen)/|/py312_' $(VENV)/lib
 	touch $@
 
 $(VENV)/release.ready: pyproject.toml | $(BIN)/python

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import defaultdict
 
 import hypothesis
 import pytest
 from filelock import FileLock
 
 from no_device import tell_capability
+from portions import meeting
 from upsweep import engine, recall, short_way
 
 # The same examples in every run, however slow the machine is; `pytest --hypothesis-profile=default` draws others.
 hypothesis.settings.register_profile(
-    "alike", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "alike",
+    max_examples=50,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("alike")
 
@@ -126,6 +132,29 @@ def found(monkeypatch):
     recall.forget()
     yield calls
     recall.forget()
+
+
+ON_GPU = {"cuda", "gpu", "cupy", "torch cuda"}
+"""The names of parameters with which a test needs a GPU."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of a product of lists, each run takes cases in which every two values meet; the others are slow. In the rooms above the
+    engines, whose own tests have the pairs, every value stands in one.
+    """
+    products = defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+            values = item.callspec._idlist
+            key = item.nodeid.partition("[")[0], frozenset(ON_GPU.intersection(values))
+            products[key].append((item, values))
+    for (name, _), cases in products.items():
+        strength = 1 if name.startswith(("tests/integrations/", "tests/lab/")) else 2
+        taken = meeting([values for _, values in cases], strength)
+        for k, (item, _) in enumerate(cases):
+            if k not in taken:
+                item.add_marker("slow")
 
 
 def pytest_collection_finish():

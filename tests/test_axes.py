@@ -197,7 +197,7 @@ def test_components_may_change_places(exclusive):
     np.testing.assert_array_equal((b, a), want)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.data())
 def test_any_view(data):
     rank = data.draw(st.integers(1, 4))

@@ -12,7 +12,7 @@ from table import CASES, hashing
 HASH = CASES["hash-u64"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 20), max_size=12), st.booleans(), st.booleans(), st.booleans())
 def test_spellings_agree(lengths, exclusive, reverse, last):
     n = sum(lengths)

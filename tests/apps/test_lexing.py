@@ -51,7 +51,7 @@ def tokens(text, lexer, apps=apps):
     return list(zip(*(v.tolist() for v in apps.tokenize(text, lexer))))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from(b"aaabbbccd"), max_size=40).map(bytes))
 def test_any_bytes_are_cut_as_by_a_sequential_lexer(text):
     for lexer in (SMALL, LOOKAHEAD):
@@ -89,7 +89,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 def test_broken_source_too(text):
     for lexer in (apps.python_lexer(), apps.json_lexer()):
@@ -134,7 +134,7 @@ def test_json_is_cut_where_it_should(apps):
     assert json.loads(b" ".join(kept)) == data
 
 
-@settings(max_examples=200)
+@settings(max_examples=70)
 @given(
     st.recursive(
         st.sampled_from(["a", "b", "[ab]", "[^a]", ".", "\\x61", "\\w"]),

@@ -191,7 +191,7 @@ def test_runs_are_measured_across_chunks_of_threads(longest):
         np.testing.assert_array_equal(measured, lengths)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, float("nan")]), max_size=30))
 def test_runs_are_those_of_groupby(apps, items):
     x = np.array(items, float)
@@ -263,7 +263,7 @@ def test_counts_that_fit_a_byte_and_counts_that_do_not(apps):
     same(apps.run_length_decode(np.arange(40_000.0), lengths), np.repeat(np.arange(40_000.0), lengths))
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 5), max_size=20))
 def test_each_item_has_its_owner(apps, counts):
     sizes = np.array(counts, np.int32)

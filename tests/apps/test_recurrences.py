@@ -135,7 +135,7 @@ def test_ema_leaves_its_input_alone():
     np.testing.assert_array_equal(x, kept)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), max_size=40), st.sampled_from([None, 7.0]))
 def test_discounted_sum_is_its_recurrence(apps, items, initial):
     r = np.array([float(v) for v, _ in items])
@@ -394,7 +394,7 @@ def test_a_recurrence_of_any_order(apps):
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(st.integers(-8, 8), min_size=1, max_size=6))
 def test_roots_rebuild_their_polynomial(values):
     wanted = sorted(v for v in values if v)

@@ -16,7 +16,7 @@ from upsweep.apps import kinds, moving
 RNG = np.random.default_rng(8)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.text("ab\0é😀", max_size=6), st.text("ab\0é😀", max_size=6)), max_size=10))
 def test_strings_compare_as_in_python(pairs):
     want = [(a > b) - (a < b) for a, b in pairs]
@@ -72,7 +72,7 @@ def test_codes_of_strings_are_integers(codes):
         apps.compare_strings(codes, codes)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(0, 2**200), st.integers(0, 2**200))
 @pytest.mark.parametrize("dtype", ["uint8", "uint64"])
 def test_long_integers_add(apps, dtype, x, y):
@@ -199,7 +199,7 @@ def forests(draw):
     return parents
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(forests())
 def test_trees_are_toured_as_by_recursion(apps, parents):
     tree = apps.Tree(np.array(parents, np.int32))
@@ -209,7 +209,7 @@ def test_trees_are_toured_as_by_recursion(apps, parents):
     np.testing.assert_array_equal(tree.subtree_sums(weights / 4), got[3] / 4)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(forests())
 def test_parentheses_spell_their_tree(apps, parents):
     text = np.full(2 * len(parents), ")", "U1")

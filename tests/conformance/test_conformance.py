@@ -12,6 +12,7 @@ from conformance.cases import FACTORS, KERNELS, Call, everything, sample, sample
 from conformance.check import known, wrong
 from conformance.large import large
 from conformance.memory import Host, device
+from portions import parts
 
 
 def all_right(on: Host, calls: Iterable[Call]) -> None:
@@ -21,9 +22,9 @@ def all_right(on: Host, calls: Iterable[Call]) -> None:
     assert not faults, "\n".join([f"{len(faults)} of {len(found)} calls", *faults[:5]])
 
 
-@pytest.mark.parametrize("part", range(8))
+@parts(3)
 def test_the_numpy_engine(part):
-    all_right(device("numpy"), sample()[part::8])
+    all_right(device("numpy"), sample()[part::3])
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: f"{k[0]}-{len(k[1][-1][0])}D-{k[2]}-{k[3]}")

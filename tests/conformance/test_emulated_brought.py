@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from portions import every
 from upsweep.gpu import alike, alike_lines, brought
 
 SQUARES = {
@@ -47,8 +48,10 @@ def fortran(x: np.ndarray) -> np.ndarray:
     return np.asfortranarray(x)
 
 
-@pytest.mark.parametrize("name", SQUARES)
-@pytest.mark.parametrize("forms", [{}, {"reverse": True, "exclusive": True}], ids=["forwards", "backwards"])
+@pytest.mark.parametrize("name", every(2, SQUARES))
+@pytest.mark.parametrize(
+    "forms", every(2, [{"reverse": True, "exclusive": True}, {}]), ids=["backwards", "forwards"]
+)
 def test_rectangles_whose_pieces_are_small_are_brought(long, name, forms):
     shape = SQUARES[name]
     x = np.random.default_rng(1).integers(0, 1 << 16, shape, np.uint16)
@@ -62,8 +65,8 @@ def test_a_rectangle_of_whole_pieces_is_turned_in_its_tile(long):
     assert "upsweep_bring" not in long.gpu.loaded
 
 
-@pytest.mark.parametrize("name", AMONG)
-@pytest.mark.parametrize("segmented", [False, True], ids=["whole", "segments"])
+@pytest.mark.parametrize("name", every(2, AMONG))
+@pytest.mark.parametrize("segmented", every(2, [True, False]), ids=["segments", "whole"])
 def test_few_neighbours_in_both_orders_are_brought(long, name, segmented):
     dtype, shape = AMONG[name]
     rng = np.random.default_rng(2)

@@ -6,6 +6,7 @@ import pytest
 
 from conformance.cases import Call
 from conformance.check import wrong
+from portions import every, parts
 
 LISTED = {
     "short": Call("hash-u64", ((30, 200), 0), segments="line", reverse=True, initial="rows"),
@@ -48,18 +49,19 @@ IN_ORDER = [
 ]
 
 
-@pytest.mark.parametrize("call", IN_ORDER, ids=lambda call: call.subject)
+@pytest.mark.parametrize("call", every(3, IN_ORDER), ids=lambda call: call.subject)
 def test_heads_of_rows_that_are_walked_backwards(emulated, call):
     """Ends of each item: they are copied 16 at once, from the one that lies first in memory."""
     assert wrong(call, emulated, 1) is None
     assert "upsweep_walk" in emulated.gpu.loaded
 
 
-def test_bytes_within_segments_of_long_rows(emulated, monkeypatch):
+@parts(3)
+def test_bytes_within_segments_of_long_rows(emulated, monkeypatch, part):
     from upsweep.gpu import sweeps
 
     monkeypatch.setattr(sweeps, "for_small", lambda *_: None)
-    for call in TILES:
+    for call in TILES[part::3]:
         emulated.gpu.loaded.clear()
         assert wrong(call, emulated, 1) is None, call
         assert "upsweep_tiles" in emulated.gpu.loaded
@@ -75,7 +77,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("call", "right", "fault"), FAULTS)
+@pytest.mark.parametrize(("call", "right", "fault"), every(3, FAULTS))
 def test_a_fault_is_found(emulated, call, right, fault, monkeypatch):
     from upsweep.gpu import compile
 

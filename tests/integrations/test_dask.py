@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from portions import parts
 from table import CASES
 from upsweep import cores
 
@@ -182,6 +183,7 @@ def held(block, folder, block_id=None):
     return block
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_worker_dies_half_way(tmp_path):
     distributed = pytest.importorskip("distributed")
@@ -272,7 +274,8 @@ def test_groups_in_any_order(keywords):
     )
 
 
-def test_groups_of_tuples_and_in_other_functions():
+@parts(2)
+def test_groups_of_tuples_and_in_other_functions(part):
     rng = np.random.default_rng(6)
     a, b = rng.random((2, 60, 3)).astype(np.float16)
     months, times = up.segments.groups(rng.integers(0, 5, 60)), np.sort(rng.random(60))
@@ -285,11 +288,11 @@ def test_groups_of_tuples_and_in_other_functions():
     for function in (
         lambda a, b: up.linear_recurrence(a, b, axis=0, segments=months, initial=np.arange(3.0)),
         lambda a, b: up.cumulative_sum(b, axis=0, segments=months),
-        lambda a, b: up.ema(b, 0.25, axis=0, segments=months),
         lambda a, b: up.ema(b, halflife=0.5, times=times, axis=0, segments=months),
+        lambda a, b: up.ema(b, 0.25, axis=0, segments=months),
         lambda a, b: up.reduce(b, "max", axis=0, segments=months),
         lambda a, b: up.reduce(b, axis=0, reverse=True, segments=months),
-    ):
+    )[part::2]:
         np.testing.assert_array_equal(function(la, lb).compute(), function(a, b), strict=True)
 
 

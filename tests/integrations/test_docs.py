@@ -86,6 +86,7 @@ def test_every_layer_is_in_both_libraries():
         assert {name for names in layers for name in names} == set(module.layers.__all__)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_both_sides_of_the_phrasebook_give_the_same_numbers():
     page = (DOCS / "phrasebook.md").read_text(encoding="utf-8")

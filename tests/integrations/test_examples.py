@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from portions import every
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OTHERS = {
     "determinism": (), "irregular_average": (), "compiled_model": ("torch",), "rain": ("xarray", "dask.array"),
@@ -27,6 +29,7 @@ def test_every_example_is_run():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*OTHERS, "selective_scan", "language_model"}
 
 
+@pytest.mark.slow
 def test_the_selective_scan_learns_to_select():
     pytest.importorskip("torch")
     losses = runpy.run_path(str(EXAMPLES / "selective_scan.py"))["train"](steps=80, length=32)
@@ -34,7 +37,7 @@ def test_the_selective_scan_learns_to_select():
     assert sum(losses[-10:]) / 10 < 0.5
 
 
-@pytest.mark.parametrize("name", ["rg_lru", "min_gru", "hgrn", "s5", "selective_scan"])
+@pytest.mark.parametrize("name", every(3, ["rg_lru", "min_gru", "hgrn", "s5", "selective_scan"]))
 def test_a_language_model_learns_and_writes_as_it_reads(name):
     pytest.importorskip("torch")
     example = runpy.run_path(str(EXAMPLES / "language_model.py"))

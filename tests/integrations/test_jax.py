@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from portions import every
 
 jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
@@ -140,14 +141,15 @@ def test_returns(dones, initial):
         same_bits(got, expected)
 
 
-def test_gradients_of_returns():
+@pytest.mark.parametrize("order", every(2, [1, 2]))
+def test_gradients_of_returns(order):
     dones = DONES[:2, :6].copy()
     dones[0, 2] = True
 
     def f(r, gamma, last):
         return uj.discounted_sum(r, gamma, dones, axis=1, initial=last)
 
-    check_grads(f, (drawn(2, 6), 0.9 + 0.01 * drawn(2, 1), drawn(2)), order=2, modes=["fwd", "rev"])
+    check_grads(f, (drawn(2, 6), 0.9 + 0.01 * drawn(2, 1), drawn(2)), order=order, modes=["fwd", "rev"])
     nan = jnp.array([1.0, jnp.nan, 1.0])
     got = jax.grad(lambda r: uj.discounted_sum(r, 0.5, jnp.array([True, False, False]))[0])(nan)
     assert got.tolist() == [1, 0, 0]
@@ -325,6 +327,7 @@ print("all")
 """
 
 
+@pytest.mark.slow
 def test_results_differ_from_device_to_device():
     """One device's result is not given for all; gradients of what is the same on all of them are summed."""
     env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}

@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from portions import every
 from upsweep import lab
 from upsweep.lab.races import races
 from upsweep.textbook import KERNELS
@@ -25,7 +26,7 @@ NEEDED_ELSEWHERE = {
 """One text serves a family. The family's plainest member can do without a barrier that another member needs."""
 
 
-@pytest.mark.parametrize("name", SYNCHRONISED)
+@pytest.mark.parametrize("name", every(6, SYNCHRONISED))
 def test_no_barrier_can_go(name):
     """Each barrier of the textbook separates something: without the barrier there is a race, with both of its lines."""
     t = lab.trace(name, n=37, warp=4)
@@ -42,7 +43,7 @@ def test_no_barrier_can_go(name):
         assert any(f.kind == "race" and len(f.lines) == 2 for f in report), line
 
 
-@pytest.mark.parametrize("name", ["kogge-stone", "brent-kung", "sklansky", "three-phase"])
+@pytest.mark.parametrize("name", every(2, ["kogge-stone", "brent-kung", "sklansky", "three-phase"]))
 def test_a_removed_barrier_is_put_back(name):
     t = lab.trace(name, n=16)
     for line in lab.barriers(t).needed:

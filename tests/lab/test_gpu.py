@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from no_device import HOPPER
+from portions import every
 from upsweep.operators import as_operator
 from upsweep.textbook import KERNELS, gpu
 from upsweep.textbook.mistakes import MISTAKES
@@ -38,7 +39,7 @@ def compile_all(setup, dtype, op="max"):
         assert ("bar" in ptx) >= ("syncthreads" in launch.kernel.__code__.co_names)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", every(4, KERNELS))
 def test_textbook_compiles(name, no_device_needed):
     row = KERNELS[name]
     for dtype in (
@@ -51,9 +52,7 @@ def test_an_operator_that_calls_functions_compiles(no_device_needed):
     compile_all(KERNELS["brent-kung"].setup(100, 64, 32), np.dtype(np.float64), "logaddexp")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if k % 3 else ()) for k, name in enumerate(MISTAKES)]
-)
+@pytest.mark.parametrize("name", every(6, MISTAKES))
 def test_mistakes_compile(name, no_device_needed):
     compile_all(MISTAKES[name].setup, np.dtype(np.int32))
 
@@ -81,6 +80,7 @@ for name, row in KERNELS.items():
 """
 
 
+@pytest.mark.slow
 def test_numba_simulator_agrees():
     """Another executor of the same dialect gives the same results as the tracer."""
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}

@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 
+from portions import parts
 from upsweep.lab.exercises import EXERCISES
 from upsweep.lab.page import bundle
 from upsweep.lab.page.dials import first
@@ -36,10 +37,10 @@ def unpacked(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 8))])
+@parts(16)
 def test_what_stands_in_for_numpy_gives_the_same(unpacked, part):
     """Every kernel and some mistakes, traced by the page's parts and by NumPy: the answers are the same, letter by letter."""
-    dials = [first(name) for name in (*KERNELS, *list(MISTAKES)[::4])][part::8]
+    dials = [first(name) for name in (*KERNELS, *list(MISTAKES)[::4])][part::16]
     asked = "".join(json.dumps(vars(one)) + "\n" for one in dials)
     command = [sys.executable, "-I", "-c", ASK, str(unpacked)]
     done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False, timeout=300)
@@ -85,6 +86,7 @@ def result(browser):
     return browser.do("return lab.panes[0].run.result(lab.last)")
 
 
+@pytest.mark.slow
 def test_any_setting_is_traced_inside(alone):
     alone.wait_for(
         "await lab.panes[0].set({ ...lab.panes[0].opening('kogge-stone'), n: 37, x: '3 1 7 0 4 1 6 3' })"
@@ -121,6 +123,7 @@ def test_an_exercise_is_marked_inside(alone):
     alone.do("lab.panes[0].practice.leave()")
 
 
+@pytest.mark.slow
 def test_a_run_inside_can_be_stopped(alone):
     slow = "sum(0 for k in range(10 ** 9)) or a + b"
     alone.do(

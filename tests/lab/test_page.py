@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import pytest
 
+from portions import parts
 from upsweep import lab
 from upsweep.lab.checks import wanted
 from upsweep.lab.page.dials import ISSUE, PADDING, RESIDENT, SCHEDULES, Dials, first
@@ -87,8 +88,9 @@ def opened(chromium, file):
     assert chromium.complaints() == []
 
 
-def test_every_kernel_opens_steps_and_ends_with_the_right_values(opened):
-    for name in KERNELS:
+@parts(4)
+def test_every_kernel_opens_steps_and_ends_with_the_right_values(opened, part):
+    for name in [*KERNELS][part::4]:
         seen = opened.wait_for(WALK, name)
         trace = built(first(name)).run()
         assert seen["trouble"] == "", name
