@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import functools
+import itertools
+import math
 import re
 import runpy
 from pathlib import Path
@@ -103,6 +106,7 @@ def test_both_sides_of_the_phrasebook_give_the_same_numbers():
     import upsweep.torch as ut
 
     names |= {
+        "itertools": itertools, "functools": functools, "math": math,
         "np": np, "up": up, "ut": ut, "uj": uj, "lax": lax, "jnp": names["jax"].numpy, "x": x, "xs": x.reshape(6, 10),
         "k": k, "times": times, "s": names["pandas"].Series(x), "t": names["torch"].tensor(x),
         "j": names["jax"].numpy.asarray(x), "pl": names["polars"],
@@ -111,6 +115,8 @@ def test_both_sides_of_the_phrasebook_give_the_same_numbers():
     for theirs, ours in rows:
         got, want = (np.asarray(eval(text, names)) for text in (ours, theirs))
         np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=f"{theirs} and {ours}")
+    for ours in re.findall(r"^\| \w[^`\n]*\| `(.+?)` \|$", page, re.MULTILINE):
+        eval(ours, names)
 
 
 def test_every_application_has_a_page_that_shows_it():
