@@ -132,7 +132,7 @@ def test_lines_at_sectors_without_idle_lanes_go_one_by_one(emulated, call, fill,
 
 
 LARGE = [
-    (Call("add-float64", ((900, 24), 0), exclusive=True), (16, 8, 3)),
+    (Call("add-float64", ((900, 24), 0), exclusive=True), (16, 8, 4)),
     (Call("max-float64", ((700, 31), 0), reverse=True, initial="rows"), (16, 8, 3)),
     (Call("affine-float32-float32", ((3, 300, 40), 1), reverse=True), (8, 16, 3)),
     (Call("add-complex64", ((300, 80), 0)), (16, 4, 2)),
