@@ -62,6 +62,7 @@ def run_groups(
 
 
 def starts_of(plan: Plan, initial: Sequence[np.ndarray] | None) -> list[np.ndarray]:
+    """What stands before the first item of each group, in the dtypes that are computed in."""
     return [np.asarray(s, d) for s, d in zip(initial or _identity(plan), plan.accumulators)]
 
 

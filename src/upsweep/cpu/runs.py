@@ -25,7 +25,8 @@ def runner(
         row, group by group. The runs `pitch` items further on are fetched, unless that is 0.
     SCAN: of the starts, of the block sums that were kept, or, with `first`, of the runs, which are swept up again, of the
         prefixes before each run and behind the last, and of the places for the prefixes: of the items up to each one, or, where
-        `m`, of those before each one. With `pitch` they go past the cache, and the runs so many items further on are fetched.
+        `m`, of those before each one. With `pitch` they go past the cache, and the runs so many items further on are fetched,
+        unless that is 1.
     RISE: of w items, which become the sums of aligned blocks.
     SETTLE: of the starts, of w such sums, `pitch` items apart, and of the places for prefixes, before which stands one that is
         folded in if it is `known` (the argument m).
@@ -73,7 +74,7 @@ def runner(
         for i in range(w):
             here = S_at(x, i * LANES * ROW)
             if again:
-                if past:
+                if past > 1:
                     ask_for(S_at(here, past), S_RUN)
                 turn_in(row(t, 1), here, S_RUN)
                 run_up(t)

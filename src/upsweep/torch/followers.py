@@ -51,13 +51,8 @@ def watched() -> bool:
 
 
 def unseen() -> bool:
-    """Whether no mode sees the operations on tensors, and PyTorch's compiler looks at no frames of this thread. It is one
-    function, as each takes a microsecond where it is no longer in a core's cache."""
-    if torch._C._len_torch_dispatch_stack():
-        return False
-    if torch._C._is_torch_function_mode_enabled() and not _default_device_alone():
-        return False
-    return "torch._dynamo" not in modules or not looked_at()
+    """Whether no mode sees the operations on tensors, and PyTorch's compiler looks at no frames of this thread."""
+    return not watched() and ("torch._dynamo" not in modules or not looked_at())
 
 
 def within_gradients() -> bool:

@@ -106,15 +106,14 @@ def run_by(prepare: Callable[..., Run | Tensor], *args: Any) -> Any:
 def _learn(like: Any, args: tuple[Any, ...], ways: Ways, operands: tuple[Any, ...]) -> None:
     """Keep the operator's way, if it has one and its tensors are among the arguments. Constants are kept with it, so that no call
     by a zero is: keys do not tell 0.0 from -0.0."""
-    way = recall.known_calls.get(key_of(ways, operands))
-    tensors = [x for x in operands if isinstance(x, Tensor)]
     if any(isinstance(x, float) and x == 0 for x in args):
         return
-    if way is None or way is recall.never or not {*map(id, tensors)} <= {*map(id, args)}:
+    way, given = recall.known_calls.get(key_of(ways, operands)), [id(x) for x in args]
+    tensors = [id(x) for x in operands if isinstance(x, Tensor)]
+    if way is None or way is recall.never or not {*tensors} <= {*given}:
         return
     constants = [x for x in operands if not isinstance(x, Tensor)]
     behind = iter(range(len(args), len(args) + len(constants)))
-    given = [id(x) for x in args]
     places = [given.index(id(x)) if isinstance(x, Tensor) else next(behind) for x in operands]
     recall.keep(like, (way, _picked(places), constants))
 

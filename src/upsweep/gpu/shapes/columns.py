@@ -156,11 +156,9 @@ def for_stretch(
     registers without a spill. Those of `wide` items are as high as their memory allows. Of `many` words lanes hold fewer
     items. `ragged` words of bytes go in eight warps of half the items: 333 bytes .650 -> .662 of a copy, their maxima .659 ->
     .670; of more than two columns a lane with all items, as look-backs are fewer, where two such tiles fit the `shared`
-    memory: 333 bytes .67 -> .71 (H200). Pairs of `halves` are twice as high where several lanes share a column, in two
-    blocks; of 3 to 8 columns these spill nothing on sm_90. Before, recurrences of bf16 of 5 columns (.286 of a
-    copy, H200) had one block, as gaps of 112 bytes lay between runs of 160; of 3 and 8 three blocks, which spilled 168 and 112
-    bytes. Not timed yet. So are `marked` narrow items, those within segments: three blocks spilled 72 bytes of 3 columns, 48
-    of 7, 64 of 12.
+    memory: 333 bytes .67 -> .71 (H200). Two blocks have pairs of `halves`, which are twice as high where several lanes share
+    a column, and `marked` narrow items, those within segments. On sm_90 these spill nothing; in three blocks halves of 3 and 8
+    columns spilled 168 and 112 bytes, marked i2 of 3, 7 and 12 columns 72, 48 and 64.
     """
     sets = -(-columns // 32)
     if wide:
