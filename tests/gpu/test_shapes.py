@@ -562,13 +562,13 @@ def test_turned_rows_come_by_128_bytes_where_lanes_hold_them(dtype, side, flags,
     [
         ((1 << 24,), 0, {}, True),
         ((1 << 24,), 0, {"exclusive": True}, True),
-        ((1 << 24,), 0, {"reverse": True}, False),
+        ((1 << 24,), 0, {"reverse": True}, True),
         ((4000,), 0, {}, False),
         ((5000, 30), 0, {}, True),
-        ((5000, 30), 0, {"reverse": True}, False),
+        ((5000, 30), 0, {"reverse": True}, True),
         ((5000, 300), 0, {}, False),
         ((5000, 300), 1, {}, True),
-        ((5000, 300), 1, {"reverse": True}, False),
+        ((5000, 300), 1, {"reverse": True}, True),
     ],
 )
 def test_segments_that_nobody_wrote_down_are_bits_where_kernels_read_them(
