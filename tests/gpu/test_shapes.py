@@ -485,9 +485,9 @@ def test_a_tile_is_as_high_as_its_columns_where_others_were_half_empty(dtype, sh
 
 
 @pytest.mark.parametrize("name", ["add", "min", "max"])
-@pytest.mark.parametrize("kind", ["i", "u"])
-def test_each_of_four_bytes_is_computed_by_itself(name, kind):
-    dtype = np.dtype(f"{kind}1")
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2"])
+def test_each_part_of_a_word_is_computed_by_itself(name, dtype):
+    dtype = np.dtype(dtype)
     op = on_words(getattr(ops, name.upper()), dtype)
     assert op is not None
     a, b = (x.ravel() for x in np.meshgrid(*[np.arange(256, dtype=np.uint8)] * 2))

@@ -146,7 +146,9 @@ def run_small(
     """Run one of the kernels that write segments as flags or bits, of some numbers, on a stream of the current device."""
     if threads:
         kernel = _small(name, key, device)
-        driver.launch(kernel, -(-threads // THREADS), THREADS, 0, stream, struct.pack(f"<{len(numbers)}q", *numbers))
+        driver.launch(
+            kernel, -(-threads // THREADS), THREADS, 0, stream, struct.pack(f"<{len(numbers)}q", *numbers)
+        )
 
 
 @cache
@@ -216,7 +218,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     if words is not None:
         joined = sweeps.choose(*words, chip)
         least = RAGGED_SEGMENTED if plan.segmented else RAGGED
-        if joined.shape.flat or (joined.shape.loose and layout.dims[-1] >= least):
+        by_lines = joined.shape.loose and plan.stores[0].itemsize == 1 and layout.dims[-1] >= least
+        if joined.shape.flat or by_lines:
             return words[0], joined
     return plan, choice
 

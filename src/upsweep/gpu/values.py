@@ -173,7 +173,9 @@ def _write_starts(
         run_small("mark", _INT64, numbers, -(-m // _BATCH), stream, device)
 
 
-def _write_changes(key: np.dtype, n: int, keys: int, at: int, bits: bool, reverse: bool, stream: int, device: int) -> None:
+def _write_changes(
+    key: np.dtype, n: int, keys: int, at: int, bits: bool, reverse: bool, stream: int, device: int
+) -> None:
     """Marks for n items, of their keys."""
     if bits and reverse:
         numbers = [keys + (n - 1) * key.itemsize, at, n, n, -1]
