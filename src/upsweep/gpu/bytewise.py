@@ -24,14 +24,15 @@ def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
         number = _COMPLEX[plan.accumulators[0]]
         plan, numbers = _words(plan, layout, resolve(ops.ADD, (number,)), number)
         return plan, _without_columns(numbers)
-    op = _on_words(plan, layout)
+    op = _on_words(plan, layout, 2 if plan.segmented else 1)
     if op is None:
         return plan, layout
-    word = _PAIR if layout.dims[-1] == 2 else _WORD
-    size = word.itemsize
+    item = plan.accumulators[0].itemsize
+    word = _PAIR if layout.dims[-1] * item == 2 else _WORD
+    count = word.itemsize // item
     if word is _PAIR and isinstance(op.identity, int):
         op = replace(op, identity=op.identity & 0xFFFF)
-    if layout.dims[-1] % size or any(_lines(x).grain() < size * x.size for x in layout.arrays()):
+    if count == 1 or layout.dims[-1] % count or any(_lines(x).grain() < count * x.size for x in layout.arrays()):
         return plan, layout
     if word is _PAIR and _woven(layout):
         return plan, layout

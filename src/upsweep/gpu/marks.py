@@ -20,8 +20,8 @@ class Marks:
     n: int
     """The items of a row."""
     write: Callable[[int, int, bool, bool, int, int], None]
-    """Writes the list of values that begin at an address to another address, on a stream of a device: as bytes that lie as the items
-    do, or as bits in the order of a scan, which may be a reverse one."""
+    """Writes the list of values that begin at an address to another address, on a stream of a device: as bytes that lie as the
+    items do, or as bits in the order of a scan, which may be a reverse one."""
     given: bool
     """Whether the values are an array of the user's, so that the next list is one of other values that lie alike."""
     place: ClassVar[tuple[tuple[int, ...], int]] = ((1,), 0)

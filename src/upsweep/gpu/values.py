@@ -177,10 +177,9 @@ def _write_changes(
     key: np.dtype, n: int, keys: int, at: int, bits: bool, reverse: bool, stream: int, device: int
 ) -> None:
     """Marks for n items, of their keys."""
-    if bits and reverse:
-        numbers = [keys + (n - 1) * key.itemsize, at, n, n, -1]
-    else:
-        numbers = [keys, at, n, n, 1]
+    backwards = bits and reverse
+    first = keys + backwards * (n - 1) * key.itemsize
+    numbers = [first, at, n, n, -1 if backwards else 1]
     run_small("changes_bits" if bits else "changes", key, numbers, -(-n // _BATCH), stream, device)
 
 
