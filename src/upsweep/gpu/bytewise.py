@@ -32,7 +32,11 @@ def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
     count = word.itemsize // item
     if word is _PAIR and isinstance(op.identity, int):
         op = replace(op, identity=op.identity & 0xFFFF)
-    if count == 1 or layout.dims[-1] % count or any(_lines(x).grain() < count * x.size for x in layout.arrays()):
+    if (
+        count == 1
+        or layout.dims[-1] % count
+        or any(_lines(x).grain() < count * x.size for x in layout.arrays())
+    ):
         return plan, layout
     if word is _PAIR and _woven(layout):
         return plan, layout
@@ -66,7 +70,7 @@ def ragged(plan: Plan, layout: Layout) -> tuple[Plan, Layout] | None:
     op = _on_words(plan, layout, 2)
     if op is None or plan.reduce or _woven(layout):
         return None
-    size = plan.stores[0].itemsize
+    size = plan.accumulators[0].itemsize
     plan, words = _words(plan, layout, op, _WORD)
     return plan, replace(words, bytes=size * layout.dims[-1])
 

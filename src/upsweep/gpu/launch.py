@@ -218,7 +218,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     if words is not None:
         joined = sweeps.choose(*words, chip)
         least = RAGGED_SEGMENTED if plan.segmented else RAGGED
-        by_lines = joined.shape.loose and plan.stores[0].itemsize == 1 and layout.dims[-1] >= least
+        by_lines = joined.shape.loose and plan.accumulators[0].itemsize == 1 and layout.dims[-1] >= least
         if joined.shape.flat or by_lines:
             return words[0], joined
     return plan, choice
