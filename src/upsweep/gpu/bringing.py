@@ -209,6 +209,8 @@ def _sides(layout: Layout, apart: bool) -> list[int | None]:
         return [None, following if a == b else a, b]
     if a == b:
         m = following if of_copy is None else of_copy
+        if reach_b < SHORT and of_copy is None and of_source == m:
+            return [m, None, b]
         return [None if reach_b >= SHORT or of_source == m else of_source, m, b]
     found = [(reach_b, of_copy), (reach_a, of_source)]
     short = sorted((reach, m) for reach, m in found if reach < SHORT and m is not None)
