@@ -13,7 +13,7 @@ from upsweep.gpu.demands import moved_together, packing, words
 from upsweep.gpu.layout import GAP, Lane, Layout, forward, near_rows
 from upsweep.gpu.shapes import Chip
 from upsweep.gpu.shapes.rows import CUT
-from upsweep.gpu.shapes.short import KNOWN, STEP, TURNED, for_dense, for_short, for_turned
+from upsweep.gpu.shapes.short import KNOWN, STEP, TURNED, TURNED_LEAST, for_dense, for_short, for_turned
 from upsweep.gpu.shapes.walks import VECTOR_ROWS
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
@@ -62,7 +62,13 @@ def are_dense(plan: Plan, layout: Layout) -> bool:
 def are_turned(plan: Plan, layout: Layout) -> bool:
     """Whether rows lie one behind another in some arrays, and side by side in others, so that a lane turns them in registers."""
     arrays = [*layout.moving(), *layout.stores]
-    if plan.reduce or not 1 < layout.n < TURNED or not layout.dims or prod(layout.dims) < VECTOR_ROWS:
+    if (
+        plan.reduce
+        or plan.sums
+        or not 1 < layout.n < TURNED
+        or not layout.dims
+        or layout.dims[-1] < TURNED_LEAST
+    ):
         return False
     pitches = [layout.n * x.size if _behind(x) else x.size for x in arrays]
     lie = all(x.rows[-1] == pitch and x.grain() >= x.size for x, pitch in zip(arrays, pitches))
@@ -83,7 +89,11 @@ def _gap(layout: Layout, x: Lane) -> int:
 def dense(plan: Plan, layout: Layout, chip: Chip) -> Short:
     arrays = [*layout.moving(), *([] if plan.reduce else layout.stores)]
     sizes, n = [x.size for x in arrays], layout.n
-    shape = for_dense(n, words(plan, layout), min(sizes)) if all(map(_behind, arrays)) else for_turned(n, max(sizes))
+    shape = (
+        for_dense(n, words(plan, layout), min(sizes))
+        if all(map(_behind, arrays))
+        else for_turned(n, max(sizes))
+    )
     return Short(shape, layout, layout.dims[-1], chip, dense=True)
 
 
@@ -150,7 +160,12 @@ class Short(Abreast):
         def moved(arrays: Sequence[Lane]) -> list[dict[str, Any]]:
             free = iter(places)
             return [
-                {"grain": grain(x), "flip": x.along < 0, "behind": behind(x), "apart": behind(x) and _gap(layout, x) > 0}
+                {
+                    "grain": grain(x),
+                    "flip": x.along < 0,
+                    "behind": behind(x),
+                    "apart": behind(x) and _gap(layout, x) > 0,
+                }
                 | (next(free) if behind(x) else {})
                 for x in arrays
             ]
