@@ -24,8 +24,8 @@ rows in lanes: rows of 3 f4 .70 -> .97, of 5 .76 -> .98, of 7 .72 -> .96, of 9 .
 of 65 .70 -> .98, of 127 .89 -> .96; of 3 i1 .06 -> 1.0, of 33 i1 .15 -> .49, of 100 i1 .29 -> .75, of 5 pairs .76 -> 1.0."""
 
 TURNED, TURNED_LEAST, TURNED_BYTES = 32, 1024, 64
-"""Items from which rows that lie one behind another in some arrays, and side by side in others, are turned in tiles of columns; the
-least such rows side by side; and bytes of a lane's rows, at most, where these are shorter: of more, more meet in one bank."""
+"""Items from which rows that lie one behind another in some arrays, and side by side in others, are turned in tiles of columns;
+the least such rows side by side; and bytes of a lane's rows, at most, where these are shorter: of more, more meet in one bank."""
 
 STEP = 8
 """Items by which the lengths of longer rows that share a kernel differ: what no row has takes no registers and no tests. Of a
