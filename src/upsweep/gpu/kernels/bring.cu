@@ -44,9 +44,8 @@ template <class X> __device__ __forceinline__ u32 at_byte(const X& x, int byte) 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_bring(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
   const Strides &in = p.in_strides[0], &out = p.out_strides[0];
-  // Neighbouring blocks write neighbours, so that the cache hands whole lines to memory. The first blocks write the end: the scan
-  // behind a copy finds its beginning in the cache, and a copy behind a scan finds the end of the results there.
-  u32 block = gridDim.x - 1 - blockIdx.x;
+  // Neighbouring blocks write neighbours, so that the cache hands whole lines to memory.
+  u32 block = blockIdx.x;
   i64 from = BEHIND, to = 0;
   auto some_of = [&](int d, int tile) {
     const u32 across = (u32)((p.dim[d] + tile - 1) / tile);
