@@ -43,7 +43,9 @@ def test_a_link_leads_to_the_result(tmp_path):
         link.symlink_to(far)
         assert up.scan_file(tmp_path / "x.npy", link, axis=0, overwrite=True) == link
         assert link.is_symlink()
-        assert np.array_equal(np.load(far) if name == "y.npy" else zarr.open_array(far, mode="r")[:], up.scan(X, axis=0))
+        assert np.array_equal(
+            np.load(far) if name == "y.npy" else zarr.open_array(far, mode="r")[:], up.scan(X, axis=0)
+        )
     assert sorted(p.name for p in (tmp_path / "far").iterdir()) == ["y.npy", "y.zarr"]
 
 
