@@ -356,13 +356,18 @@ def test_nobody_reads_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "closed"), [("- <&-", "input"), ("t.csv --column v --out - >&-", "output")]
+    ("words", "said"),
+    [
+        ("- <&-", "standard input is closed"),
+        ("t.csv --column v --out - >&-", "standard output is closed"),
+        ("- </dev/null", "standard input.csv has no line of column names"),
+    ],
 )
-def test_a_closed_pipe(tmp_path: Path, table: pa.Table, words: str, closed: str) -> None:
+def test_a_closed_or_empty_pipe(tmp_path: Path, table: pa.Table, words: str, said: str) -> None:
     command = f"exec '{sys.executable}' -m upsweep scan {words}"
     got = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert got.returncode == 1
-    assert got.stderr == f"upsweep: standard {closed} is closed\n"
+    assert got.stderr == f"upsweep: {said}\n"
 
 
 def test_a_private_file_stays_private(tmp_path: Path, table: pa.Table) -> None:

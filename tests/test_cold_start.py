@@ -109,6 +109,16 @@ def test_files_that_are_cut_off_are_made_anew(begun, monkeypatch):
         assert file.stat().st_size >= len(whole) - 64
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder that a process works in stays there")
+def test_a_relative_folder_may_be_gone(tmp_path, monkeypatch):
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setenv("UPSWEEP_CACHE_DIR", "kept")
+    with kept._alone("a.code"):
+        pass
+
+
 def test_operators_share_what_is_around_them(begun):
     """A second operator costs its own function alone: nothing else goes through numba."""
     code = (

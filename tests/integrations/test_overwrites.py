@@ -1,4 +1,4 @@
-"""A Zarr array that exists is replaced where the caller says so, and nothing else that is a folder."""
+"""A file or a Zarr array that exists is replaced where the caller says so, and nothing else that is a folder or a link."""
 
 import os
 
@@ -31,6 +31,22 @@ def test_the_source_is_replaced(tmp_path):
     array(tmp_path / "x.zarr", X)
     up.scan_file(tmp_path / "x.zarr", tmp_path / "x.zarr", axis=0, overwrite=True)
     assert np.array_equal(zarr.open_array(tmp_path / "x.zarr", mode="r")[:], up.scan(X, axis=0))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right of their own")
+def test_a_link_leads_to_the_result(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    array(tmp_path / "far" / "y.zarr", X)
+    np.save(tmp_path / "far" / "y.npy", X)
+    for name in ("y.zarr", "y.npy"):
+        link, far = tmp_path / name, tmp_path / "far" / name
+        link.symlink_to(far)
+        assert up.scan_file(tmp_path / "x.npy", link, axis=0, overwrite=True) == link
+        assert link.is_symlink()
+        assert np.array_equal(
+            np.load(far) if name == "y.npy" else zarr.open_array(far, mode="r")[:], up.scan(X, axis=0)
+        )
+    assert sorted(p.name for p in (tmp_path / "far").iterdir()) == ["y.npy", "y.zarr"]
 
 
 @pytest.mark.parametrize("name", ["group.zarr", "other.zarr", "folder.npy"])

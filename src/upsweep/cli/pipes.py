@@ -45,13 +45,13 @@ def ends(file: str, to: str | None) -> Iterator[tuple[Path, Path]]:
 
 
 def _received(folder: Path) -> Path:
-    """Standard input as a file, whose first bytes say of which kind it is; text is a table."""
+    """Standard input as a file, whose first bytes say of which kind it is; text is a table. Errors name the file."""
     path = folder / "input"
     with open(path, "wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     packed = _kind(path, _PACKED, "")
     kind = _kind(path, _FIRST_BYTES, ".csv", CODECS.get(packed))
-    return path.rename(path.with_name(f"input{kind}{packed}"))
+    return path.rename(path.with_name(f"standard input{kind}{packed}"))
 
 
 def _kind(path: Path, known: dict[bytes, str], otherwise: str, codec: str | None = None) -> str:

@@ -86,13 +86,14 @@ def ensure(unit: Unit) -> None:
     """Import the compiler where a unit must be compiled first: a broken compiler raises here, not amid a scan. Without a
     compiler there are no other operators, even where this unit is kept.
     """
-    if find_spec("numba") is None or not (shipped(unit.what) or read(_file(unit))):
+    lacking = find_spec("numba") is None or "NUMBA_DISABLE_JIT" in os.environ
+    if lacking or not (shipped(unit.what) or read(_file(unit))):
         with _lock, held_back():
             _check_compiler()
 
 
 def _check_compiler() -> None:
-    """An EngineError where numba is told to compile nothing. What is kept runs all the same."""
+    """An EngineError where numba is told to compile nothing."""
     import numba
 
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]

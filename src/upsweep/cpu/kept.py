@@ -51,10 +51,10 @@ def _alone(file: str) -> Iterator[None]:
 
     # Some hundred locks are enough for all files. A unit's file is made before its frame's is asked for, in this order only.
     stem, _, kind = file.partition(".")
-    lock = FileLock(_path(f"{kind}-{stem[:2]}.lock"), is_singleton=True)
     with ExitStack() as held:
         if writable():
             with suppress(OSError, NotImplementedError, Timeout):
+                lock = FileLock(_path(f"{kind}-{stem[:2]}.lock"), is_singleton=True)
                 held.enter_context(lock.acquire(timeout=_PATIENCE))
         yield
 

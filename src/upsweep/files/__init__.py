@@ -101,7 +101,9 @@ def scan_file(
         as_operator(op), tuple(columns), tuple(names), axis, exclusive, reverse, initial, dtypes_of(dtype), segments, map,
         finish, None if keep is None else tuple(keep),
     )  # fmt: skip
-    with ExitStack() as files, work_on(source, target, call.picture()) as folder:
+    # A symbolic link stays, and leads to the result.
+    place = target.resolve() if target.is_symlink() else target
+    with ExitStack() as files, work_on(source, place, call.picture()) as folder:
         report = progress or (lambda doing, done, total: None)
         plain, kind = packed.unpacked(source, folder), arrays.bare(target).suffix
         result = folder / f"result{kind}"
@@ -118,10 +120,10 @@ def scan_file(
                 _scan(files, x, result, call, None, folder, report)
         files.close()
         made = packed.packed(result, target)
-        if target.is_file():
+        if place.is_file():
             # A private file stays private.
-            shutil.copymode(target, made)
-        _move(made, target, folder)
+            shutil.copymode(place, made)
+        _move(made, place, folder)
     return target
 
 
