@@ -2,9 +2,9 @@
 computed one. Each kind of line has one loop for items side by side, which becomes vector code, and one loop for any stride.
 
 Lines of an array lie `along` bytes apart and have `count` items, `across` bytes apart. In scratch memory, where the items of a
-line lie side by side, lines lie `pitch` bytes apart. Lines without gaps between them move as one. Short lines whose items lie
-side by side are copied by two moves or a few. Of other short lines all first items move, then all second ones, and so on: no loop
-is shorter than it need be.
+line lie side by side, lines lie `pitch` bytes apart. Lines without gaps between them move as one. Short lines that come are
+copied by two moves or a few, if their items lie side by side. Of other short lines all first items move, then all second ones,
+and so on: no loop is shorter than it need be.
 """
 
 from __future__ import annotations
@@ -150,18 +150,11 @@ def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
         from_scratch.read, from_scratch.read_strided, to_array.write, to_array.write_strided,
     )  # fmt: skip
     size, computed_size, same = stored.itemsize, computed.itemsize, stored == computed
-    hand_apart, hand_short = _hand_apart(computed, stored), _hand_short(computed, stored)
+    hand_apart = _hand_apart(computed, stored)
 
     def go(array, along, across, scratch, pitch, lines, count):
         if along == count * across and pitch == count * computed_size:
             lines, count = 1, lines * count
-        dense = count < min(SHORT_LINE, lines) and across == size
-        if dense and same:
-            _copy_short(array, along, scratch, pitch, lines, count * size)
-            return
-        if dense and pitch == count * computed_size:
-            hand_short(array, along, scratch, lines, count)
-            return
         if count < SHORT_LINE and count < lines:
             for i in range(count):
                 target, source = array + i * across, scratch + i * computed_size
@@ -209,23 +202,6 @@ def _hand_apart(computed: np.dtype, stored: np.dtype) -> Any:
                 write_bits((target,), (across,), first + i, read_bits((near,), i))
 
     return as_they_are if stored == computed else converted
-
-
-def _hand_short(computed: np.dtype, stored: np.dtype) -> Any:
-    """The reverse of `_bring_short`."""
-    read, write = Items([computed], [computed], True).read, Items([stored], [computed], True).write
-    size, together = stored.itemsize, room(TOGETHER * stored.itemsize)
-
-    @inner
-    def converted(array, along, scratch, lines, count):
-        near, most = together(), TOGETHER // count
-        for first in range(0, lines, most):
-            m = min(most, lines - first)
-            for i in range(m * count):
-                write((near,), i, read((scratch,), first * count + i))
-            _copy_short(array + first * along, along, near, count * size, m, count * size)
-
-    return converted
 
 
 def stream(size: int) -> Callable[..., None]:
