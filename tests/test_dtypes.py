@@ -76,6 +76,26 @@ def test_every_other_item(dtype):
         assert up.scan(apart, axis=1).tobytes() == up.scan(apart.copy(), axis=1).tobytes()
 
 
+@pytest.mark.parametrize("dtype", [*NARROW, *map(np.dtype, ("i1", "i2", "f4", "f8", "c16"))], ids=str)
+def test_short_lines(dtype):
+    """Lines of every length are brought and handed out as they are, and the bytes between them stay."""
+    code, units = pytest.importorskip("upsweep.cpu.code"), pytest.importorskip("upsweep.cpu.units")
+    wide = dtypes.accumulator(dtype)
+    bring, hand = (
+        code.callable_at(code.address(u), 7) for u in (units.bring(dtype, wide), units.hand(wide, dtype))
+    )
+    x = np.random.default_rng(4).integers(-99, 99, (300, 40)).astype(dtype)
+    status = np.zeros(2, np.int64).ctypes
+    for count in range(1, 34):
+        near, y = np.zeros((300, count), wide), np.zeros_like(x)
+        moves = x.strides[0], dtype.itemsize, near.ctypes.data, near.strides[0], 300, count
+        bring(status, status, x.ctypes.data, *moves)
+        assert near.tobytes() == x[:, :count].astype(wide).tobytes(), count
+        hand(status, status, y.ctypes.data, *moves)
+        assert y[:, :count].tobytes() == x[:, :count].tobytes(), count
+        assert not np.count_nonzero(y[:, count:]), count
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f4"])
 @pytest.mark.parametrize("columns", [255, 300, 680, 800])
 def test_recurrences_of_columns_with_fewer_coefficients(dtype, columns):
@@ -351,3 +371,18 @@ def test_linear_recurrence_broadcasts_its_coefficient():
                 got = up.linear_recurrence(a, b, axis=axis)
                 full = np.ascontiguousarray(np.broadcast_to(np.asarray(a, np.float32), b.shape))
                 np.testing.assert_array_equal(got, up.linear_recurrence(full, b, axis=axis))
+
+
+def test_a_half_has_a_register_of_its_own():
+    """On x86, LLVM reads it beside what a register holds, and so behind the prefix that it is added to."""
+    compiler = pytest.importorskip("upsweep.cpu.compile")
+    code = """define {0} @f(ptr %p) {{
+        %x = load half, ptr %p
+        %y = fpext half %x to {0}
+        ret {0} %y
+    }}"""
+    machine = compiler.target("x86_64-unknown-linux-gnu", "x86-64-v3", "", False).machine
+    for kind in ("float", "double"):
+        module = compiler.llvm.parse_assembly(code.format(kind))
+        assert "pinsrw" in machine.emit_assembly(module)
+        assert "pinsrw" not in machine.emit_assembly(compiler._halves_alone(module))

@@ -89,6 +89,36 @@ def copy_bytes(typing, target, source, size):
     return types.void(types.int64, types.int64, types.int64), code
 
 
+def _mover(size: int) -> Any:
+    """A function that copies so many bytes."""
+
+    @intrinsic
+    def move(typing, target, source):
+        def code(context, builder, signature, arguments):
+            whole = ir.VectorType(I8, size)
+            target, source = (pointer(builder, a, whole) for a in arguments)
+            builder.store(builder.load(source, align=1), target, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), code
+
+    return move
+
+
+move_1, move_2, move_4, move_8, move_16 = map(_mover, (1, 2, 4, 8, 16))
+
+
+@intrinsic
+def stand_alone(typing):
+    """Keep a step of a loop by itself: LLVM makes no vector code of the loop."""
+
+    def code(context, builder, signature, arguments):
+        builder.fence("acq_rel", "singlethread")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
 @intrinsic
 def stream_line(typing, target, source):
     """Copy 32 bytes, to an address that is a multiple of 32, past the cache."""

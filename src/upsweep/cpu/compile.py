@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -85,11 +86,31 @@ def _machine_code(frame: bytes, filling: bytes | None, unit: Unit, name: str, ta
     else:
         module.get_function(_KERNEL).name = name
     _optimise(module, target)
-    made = target.machine.emit_object(module)
+    made = target.machine.emit_object(_halves_alone(module) if "float16" in str(unit.frame) else module)
     if target.images:
         return image.image_of(made)
     needs = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     return Code(made, needs)
+
+
+_HALF = re.compile(r"fpext half (\S+) to (float|double)")
+_STRICT = 'call {1} @llvm.experimental.constrained.fpext.{2}.f16(half {0}, metadata !"fpexcept.ignore")'
+
+
+def _halves_alone(module: Any) -> Any:
+    """The module with each float16 that is converted by itself read into a register of its own. LLVM reads it into the first
+    place of a register whose other places stay: it waits for the last value there, which is often the prefix before the item.
+    This comes last, as no loop over such conversions becomes vector code.
+    """
+    text = str(module)
+    kinds = {kind for _, kind in _HALF.findall(text)}
+    if not kinds:
+        return module
+    sizes = {"float": "f32", "double": "f64"}
+    alone = _HALF.sub(lambda found: _STRICT.format(*found.groups(), sizes[found[2]]), text)
+    for kind in kinds:
+        alone += f"\ndeclare {kind} @llvm.experimental.constrained.fpext.{sizes[kind]}.f16(half, metadata)\n"
+    return llvm.parse_assembly(alone)
 
 
 def _written(make: Callable[[], Any], arguments: Sequence[Any], result: Any, name: str, op: Any) -> Any:

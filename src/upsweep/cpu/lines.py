@@ -2,8 +2,9 @@
 computed one. Each kind of line has one loop for items side by side, which becomes vector code, and one loop for any stride.
 
 Lines of an array lie `along` bytes apart and have `count` items, `across` bytes apart. In scratch memory, where the items of a
-line lie side by side, lines lie `pitch` bytes apart. Lines without gaps between them move as one. Where lines are short, all
-their first items move, then all their second ones, and so on: no loop is shorter than it need be.
+line lie side by side, lines lie `pitch` bytes apart. Lines without gaps between them move as one. Short lines that come are
+copied by two moves or a few, if their items lie side by side. Of other short lines all first items move, then all second ones,
+and so on: no loop is shorter than it need be.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from upsweep.cpu import tuning
-from upsweep.cpu.address import copy_bytes, stream_line
+from upsweep.cpu.address import copy_bytes, move_1, move_2, move_4, move_8, move_16, stand_alone, stream_line
 from upsweep.cpu.memory import Items, inner, room
 from upsweep.cpu.transpose import even_items
 from upsweep.cpu.words import LINE, WHOLE
@@ -32,11 +33,18 @@ def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
         from_array.read, from_array.read_strided, to_scratch.write, to_scratch.write_strided,
     )  # fmt: skip
     size, computed_size, same = stored.itemsize, computed.itemsize, stored == computed
-    bring_apart = _bring_apart(stored, computed)
+    bring_apart, bring_short = _bring_apart(stored, computed), _bring_short(stored, computed)
 
     def come(array, along, across, scratch, pitch, lines, count):
         if along == count * across and pitch == count * computed_size:
             lines, count = 1, lines * count
+        dense = count < min(SHORT_LINE, lines) and across == size
+        if dense and same:
+            _copy_short(scratch, pitch, array, along, lines, count * size)
+            return
+        if dense and pitch == count * computed_size:
+            bring_short(scratch, array, along, lines, count)
+            return
         if count < (BACKWARD_LINE if across == -size else SHORT_LINE) and count < lines:
             for i in range(count):
                 source, target = array + i * across, scratch + i * computed_size
@@ -79,8 +87,10 @@ def _bring_apart(stored: np.dtype, computed: np.dtype) -> Any:
         done = max(count - 1, 0) // block * block if across == 2 * size else 0
         for i in range(0, done, block):
             evens(target + i * size, source + i * across)
+        # LLVM would put vectors of items together one by one, at twice the cost.
         for i in range(done, count):
             write_bits((target,), i, read_bits((source,), (across,), i))
+            stand_alone()
 
     @inner
     def converted(target, source, across, count):
@@ -92,6 +102,45 @@ def _bring_apart(stored: np.dtype, computed: np.dtype) -> Any:
                 write((target,), first + i, read((near,), i))
 
     return as_they_are if stored == computed else converted
+
+
+@inner
+def _copy_short(target, pitch, source, along, lines, size):
+    """Copy lines of few bytes, some of which are copied twice."""
+    for line in range(lines):
+        to, come = target + line * pitch, source + line * along
+        if size >= 16:
+            for i in range(0, size - 16, 16):
+                move_16(to + i, come + i)
+            move_16(to + size - 16, come + size - 16)
+        elif size >= 8:
+            move_8(to, come)
+            move_8(to + size - 8, come + size - 8)
+        elif size >= 4:
+            move_4(to, come)
+            move_4(to + size - 4, come + size - 4)
+        elif size >= 2:
+            move_2(to, come)
+            move_2(to + size - 2, come + size - 2)
+        else:
+            move_1(to, come)
+
+
+def _bring_short(stored: np.dtype, computed: np.dtype) -> Any:
+    """Bring short lines whose items lie side by side, and are converted: they come together first."""
+    read, write = Items([stored], [computed], True).read, Items([computed], [computed], True).write
+    size, together = stored.itemsize, room(TOGETHER * stored.itemsize)
+
+    @inner
+    def converted(scratch, array, along, lines, count):
+        near, most = together(), TOGETHER // count
+        for first in range(0, lines, most):
+            m = min(most, lines - first)
+            _copy_short(near, count * size, array + first * along, along, m, count * size)
+            for i in range(m * count):
+                write((scratch,), first * count + i, read((near,), i))
+
+    return converted
 
 
 def hand(computed: np.dtype, stored: np.dtype) -> Callable[..., None]:
