@@ -469,6 +469,8 @@ def test_results_lie_apart_where_no_input_lies_as_they_do(dtype, shape, flags, s
         ("f4", (134, 1_000_000), 0, 5),
         ("f4", (640, 256, 1024), 1, 8),
         ("f4", (640, 288, 1024), 1, 10),
+        # Half the items.
+        ("f8", (640, 70, 1024), 1, 5),
         # Tiles that a column fills, few columns, and columns too long for a tile.
         ("f4", (640, 512, 1024), 1, None),
         ("f4", (200, 1024), 0, None),
