@@ -44,6 +44,7 @@ CHOICES = [
     (["i1"], (65536, 16385), 1, "tiles", False, False),
     (["f4"], (4096, 65536), 1, "tiles", False, False),
     (["f4"], (16384, 16500), 1, "tiles", False, True),
+    (["i2"], (2000, 8709), 1, "rows", True, False),
     (["i2"], (16000, 33000), 1, "tiles", False, True),
     (["f4"], (500, 16500), 1, "tiles", False, False),
     (["f4"], (65536, 4096), 0, "columns", False, False),

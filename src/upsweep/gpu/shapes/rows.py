@@ -84,7 +84,7 @@ def _cut(n: int, lanes: Sequence[int]) -> tuple[int, int]:
 
 
 def fits_whole_rows(n: int, rows: int, words: int, packed: bool, size: int, reduce: bool) -> bool:
-    warps = TOGETHER if size >= 3 or reduce else TOGETHER // 2
+    warps = TOGETHER if size >= 2 or reduce else TOGETHER // 2
     return rows >= WHOLE_ROWS and n <= warps * 32 * (PACKED if packed else items_for(words))
 
 
