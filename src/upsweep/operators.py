@@ -205,13 +205,13 @@ def _of_parts(size: int) -> dict[tuple[str, str, int], Row]:
     (smaller, larger), (smaller_signed, larger_signed) = (
         do.extremes_of_parts(size, signed) for signed in (False, True)
     )
-    lowest = 0x80808080 if size == 1 else 0x80008000
+    lowest, added = (0x80808080, "AddBytes") if size == 1 else (0x80008000, "HalvesOf<__vadd2>")
     return {
         (vector, kinds, size): Row(
             f"{name} of {parts}", f"{what} of words", "u", Variant(fn, f"Scalar<{functor}>", fn), identity
         )
         for vector, kinds, name, what, fn, functor, identity in (
-            ("add", "iu", "add", "the sums of parts", do.sums_of_parts(size), f"AddParts<{lowest}u>", 0),
+            ("add", "iu", "add", "the sums of parts", do.sums_of_parts(size), added, 0),
             ("<", "u", "min u", "the smaller of parts", smaller, f"{of}<__vminu2>", 0xFFFFFFFF),
             ("<", "i", "min i", "the smaller of signed parts", smaller_signed, f"{of}<__vmins2>", 0xFFFFFFFF - lowest),
             (">", "u", "max u", "the larger of parts", larger, f"{of}<__vmaxu2>", 0),

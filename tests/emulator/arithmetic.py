@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -86,7 +87,17 @@ def plain(w: Writer, name: str, mods: list[str], kind: str, v: list[str]) -> str
 
 
 def _binary(word: str) -> Callable[..., str]:
-    return lambda w, mods, kind, v: w.let(f"{word} i{BITS[kind]} {v[0]}, {v[1]}")
+    def made(w: Writer, mods: list[str], kind: str, v: list[str]) -> str:
+        if not kind.endswith("x2"):
+            return w.let(f"{word} i{BITS[kind]} {v[0]}, {v[1]}")
+        return _by_halves(w, v, lambda a, b: w.let(f"{word} <2 x i16> {a}, {b}"))
+
+    return made
+
+
+def _by_halves(w: Writer, v: list[str], made: Callable[..., str]) -> str:
+    halves = [w.let(f"bitcast i32 {x} to <2 x i16>") for x in v]
+    return w.let(f"bitcast <2 x i16> {made(*halves)} to i32")
 
 
 def _divided(word: str) -> Callable[..., str]:
@@ -133,8 +144,7 @@ def _extreme(word: str) -> Callable[..., str]:
         name, whole = f"{'s' if kind[0] == 's' else 'u'}{word}", f"i{BITS[kind]}"
         if not kind.endswith("x2"):
             return w.call(f"{name}.{whole}", whole, *v)
-        halves = [w.let(f"bitcast i32 {x} to <2 x i16>") for x in v]
-        return w.let(f"bitcast <2 x i16> {w.call(f'{name}.v2i16', '<2 x i16>', *halves)} to i32")
+        return _by_halves(w, v, partial(w.call, f"{name}.v2i16", "<2 x i16>"))
 
     return made
 

@@ -44,6 +44,7 @@ CHOICES = [
     (["i1"], (65536, 16385), 1, "tiles", False, False),
     (["f4"], (4096, 65536), 1, "tiles", False, False),
     (["f4"], (16384, 16500), 1, "tiles", False, True),
+    (["i2"], (2000, 8709), 1, "rows", True, False),
     (["i2"], (16000, 33000), 1, "tiles", False, True),
     (["f4"], (500, 16500), 1, "tiles", False, False),
     (["f4"], (65536, 4096), 0, "columns", False, False),
@@ -77,6 +78,8 @@ def test_rows_in_segments_that_leave_tiles_empty_go_in_half_tiles():
         _, half = chosen((ops.ADD, ["i2"], (2000, 17000), 1, flags))
         assert half.shape.carry
         assert 2 * half.tile == whole.tile
+    _, held = chosen((ops.ADD, ["i2"], (2000, 8709), 1, {"segmented": True, "listed": True}))
+    assert (held.kernel, held.shape.warps) == ("rows", 9)
 
 
 @pytest.mark.parametrize(("dtypes", "shape", "axis", "kernel", "together", "carry"), CHOICES)
@@ -469,6 +472,8 @@ def test_results_lie_apart_where_no_input_lies_as_they_do(dtype, shape, flags, s
         ("f4", (134, 1_000_000), 0, 5),
         ("f4", (640, 256, 1024), 1, 8),
         ("f4", (640, 288, 1024), 1, 10),
+        # Half the items, within segments.
+        ("f4", (900, 40, 999), 1, 3),
         # Tiles that a column fills, few columns, and columns too long for a tile.
         ("f4", (640, 512, 1024), 1, None),
         ("f4", (200, 1024), 0, None),
@@ -476,8 +481,9 @@ def test_results_lie_apart_where_no_input_lies_as_they_do(dtype, shape, flags, s
     ],
 )
 def test_a_tile_is_as_high_as_its_columns_where_others_were_half_empty(dtype, shape, axis, warps):
-    plan, choice = chosen((ops.ADD, [dtype], shape, axis, {}))
-    n, tile = shape[axis], choice.tile
+    n = shape[axis]
+    plan, choice = chosen((ops.ADD, [dtype], shape, axis, {"segmented": n < 64, "listed": True}))
+    tile = choice.tile
     assert choice.shape.warps == warps if warps else choice.shape.warps & (choice.shape.warps - 1) == 0
     assert not warps or n <= tile < 1.25 * n
     assert not warps or n < tile or warps & (warps - 1) == 0

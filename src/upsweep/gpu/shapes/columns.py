@@ -213,16 +213,32 @@ bf16 of 256 x 2048 .64 -> .97, of 315 x 1024 .70 -> .91, of 134 x 10^6 .35 -> .8
 three stages or with half the items alike or .01 to .05 less."""
 
 
+ONE_LEAST, ONE_THREADS = 16, 1152
+"""The least items of a lane of such tiles, and the threads that share a multiprocessor where lanes hold half the items: 40 lines
+have tiles of 48 so instead of 64, 70 lines of 80 instead of 96. Of 30 x 40 x 27927 f2 and 900 x 40 x 999 f4 within segments that
+is 56 registers in as many blocks as before, which spill nothing on sm_90."""
+
+
 def for_one(shape: Shape, n: int) -> Shape | None:
     """The same with as many warps as hold a column of `n` items: a tile that has no neighbours below needs no sum of its own,
-    and so no power of two of warps, but one item more than there are. None where these are too many."""
-    height = shape.items * (32 // shape.lanes) * shape.strips
-    warps = -(-n // height)
-    if warps & (warps - 1):
-        warps = n // height + 1
+    and so no power of two of warps, but one item more than there are. Lanes hold half the items where far fewer are then idle.
+    None where these are too many."""
+
+    def warps_of(items: int) -> int:
+        height = items * (32 // shape.lanes) * shape.strips
+        warps = -(-n // height)
+        return n // height + 1 if warps & (warps - 1) else warps
+
+    items = shape.items
+    while items > ONE_LEAST and WASTE * warps_of(items // 2) * (items // 2) <= warps_of(items) * items:
+        items //= 2
+    warps = warps_of(items)
     threads = 32 * (warps + 2 * shape.vector)
+    most = 1024 if items == shape.items else ONE_THREADS
     return (
-        replace(shape, warps=warps, blocks=max(1, 1024 // threads), stages=2) if warps <= 2 * WARPS else None
+        replace(shape, items=items, warps=warps, blocks=max(1, most // threads), stages=2)
+        if warps <= 2 * WARPS
+        else None
     )
 
 

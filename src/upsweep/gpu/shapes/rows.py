@@ -52,7 +52,8 @@ CUT = 16
 
 TOGETHER = 16
 """Warps that hold a row together: an affine recurrence in rows of 5000 ran at .93 of a copy, where a block went through
-whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay up to 8 (H200)."""
+whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay up to 8 (H200). Rows of two bytes had eight, too:
+8709 halves were three tiles of 4096, and are nine warps of 32 items."""
 
 
 def fits_rows(n: int, rows: int, words: int, packed: bool) -> bool:
@@ -83,7 +84,7 @@ def _cut(n: int, lanes: Sequence[int]) -> tuple[int, int]:
 
 
 def fits_whole_rows(n: int, rows: int, words: int, packed: bool, size: int, reduce: bool) -> bool:
-    warps = TOGETHER if size >= 4 or reduce else TOGETHER // 2
+    warps = TOGETHER if size >= 2 or reduce else TOGETHER // 2
     return rows >= WHOLE_ROWS and n <= warps * 32 * (PACKED if packed else items_for(words))
 
 
