@@ -93,7 +93,7 @@ class Columns(Choice):
         heads = self.layout.heads
         flags = 0 if heads is None else heads_of_lines(self.shape, heads, self.bits)
         own = results_of_lines(plan, self.layout, self.shape)[-1]
-        lines = warps * (stages * (patches(self.layout, self.shape)[-1] + flags) + own)
+        lines = warps * (stages * (self._patches(plan)[-1] + flags) + own)
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
         sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
@@ -108,7 +108,7 @@ class Columns(Choice):
         return words and not (plan.reverse or self.shape.flat) and self.columns <= LISTED_MOST
 
     def places(self, plan: Plan) -> tuple[list[int], list[int], int]:
-        *inputs, heads = patches(self.layout, self.shape)
+        *inputs, heads = self._patches(plan)
         return inputs, places_of_lines(plan, self.layout, self.shape), heads
 
     def spec(self, plan: Plan) -> str:
@@ -116,7 +116,7 @@ class Columns(Choice):
         (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if words else (0,)
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()}, WITHIN = {str(self.within).lower()};\n"
-            f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
+            f"constexpr bool KEPT = {str(self._keeps(plan)).lower()}, SPLIT = {str(self._lower(plan) > 0).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
             f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"
@@ -124,12 +124,23 @@ class Columns(Choice):
         return f"{numbers}\n{super().spec(plan)}"
 
     def _keeps(self, plan: Plan) -> bool:
-        """Whether block sums take the place of items, which are as wide, so that items of a costly operator are not swept up
-        twice."""
-        plain = plan.map is plan.finish is None and plan.loads == plan.accumulators and not plan.reduce
+        """Whether block sums take the place of items, which are as wide or half as wide, so that items of a costly operator are
+        not swept up twice."""
         (x, *others), size = self.layout.loads, plan.loads[0].itemsize
-        lines = patched(x) and not (turned(x) or others or self.shape.cross) and x.size == size >= 4
-        return lines and plain and costly(plan)
+        lines = patched(x) and not (turned(x) or others or self.shape.cross) and x.size == size
+        fitting = plan.loads == plan.accumulators or plan.accumulators[0].itemsize == 2 * size
+        return lines and fitting and plan.map is plan.finish is None and not plan.reduce and costly(plan)
+
+    def _lower(self, plan: Plan) -> int:
+        """Bytes of the lower halves of a warp's block sums that are twice as wide as items."""
+        size, shape = plan.loads[0].itemsize, self.shape
+        halves = self._keeps(plan) and plan.accumulators[0].itemsize > size
+        return halves * shape.vector * shape.strips * (shape.items // 2 - (shape.lanes == 32)) * 32 * size
+
+    def _patches(self, plan: Plan) -> list[int]:
+        """The places of a warp's inputs, and behind them and the lower halves of sums the place of its heads."""
+        *inputs, end = patches(self.layout, self.shape)
+        return [*inputs, end + self._lower(plan)]
 
     def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
         loose, sums = patched(x) and at >= 0, not read and x is self.layout.stores[-1]
@@ -215,6 +226,9 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
         line = 4
+    # Halves of a costly operator lie as their sums would.
+    if costly(plan) and not plan.reduce:
+        line = max(line, 4)
 
     for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
         made = Columns(shape, layout, columns, chip)
