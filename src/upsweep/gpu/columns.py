@@ -258,7 +258,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 layout.n,
                 columns,
                 taken,
-                alone and not apart,
+                alone and not (apart or costly(plan)),
                 wide,
                 item > MANY,
                 layout.bytes > 0,
