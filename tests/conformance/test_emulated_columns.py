@@ -18,7 +18,7 @@ KEPT = [
     Call("logaddexp-bfloat16", ((900, 35), 0), exclusive=True),
     Call("add-float16", ((600, 64), 0), segments="lengths", reverse=True),
 ]
-"""Stretches whose last lanes have no column, lines that begin anywhere and lines at sectors; sums as wide as items, and twice as wide."""
+"""Stretches whose last lanes have no column, lines that begin anywhere and lines at sectors; sums twice as wide as items."""
 GUARD = "if (WHOLE && 32 * v + own >= COLUMNS) return;"
 
 

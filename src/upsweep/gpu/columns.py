@@ -116,7 +116,8 @@ class Columns(Choice):
         (neutral,) = (identity_of(plan.op, plan.accumulators) or (0,)) if words else (0,)
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()}, WITHIN = {str(self.within).lower()};\n"
-            f"constexpr bool KEPT = {str(self._keeps(plan)).lower()}, SPLIT = {str(self._lower(plan) > 0).lower()};\n"
+            f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
+            f"constexpr bool SPLIT = {str(self._lower(plan) > 0).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
             f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"
