@@ -123,9 +123,7 @@ def for_tiles(
     # Gathered words within segments need 64 registers, and three blocks have room where flags are bits. Of a copy (H200), two ->
     # three: logaddexp by lengths f4 .453 -> .512, bf16 .241 -> .271. Items of f8 spill 80 bytes in two, 216 in three.
     fewer = segmented and not (gathered and words == 1)
-    # Three blocks of pairs within segments leave the warp that looks back too little: affine f4 by flags .831, two .862 (H200).
-    two = heavy or (segmented and parts > 1)
-    blocks = 1 if long else 3 if thin and warps < WARPS else 2 if two else max(1, BLOCKS[warps] - fewer)
+    blocks = 1 if long else 3 if thin and warps < WARPS else 2 if heavy else max(1, BLOCKS[warps] - fewer)
     group = max(1, warps * strips // gathered) if gathered and warps * strips > 1 else 32
     return Shape(
         items,
