@@ -20,19 +20,29 @@ def add(a, b):
     return a + b
 
 
-def add_bytes(a, b):
-    """The sums of four bytes each, in uint32. Without the highest bits no sum runs over into the next byte."""
-    low, high = np.uint32(0x7F7F7F7F), np.uint32(0x80808080)
-    return ((a & low) + (b & low)) ^ ((a ^ b) & high)
+def sums_of_parts(size: int):
+    """The sums of the parts of a word, of one or two bytes each, in uint32."""
+    high = _highest_bits(size)
+
+    def add(a, b):
+        """Without the highest bits no sum runs over into the next part."""
+        return ((a & ~high) + (b & ~high)) ^ ((a ^ b) & high)
+
+    return add
 
 
-def extremes_of_bytes(signed: bool):
-    """The smaller and the larger of four bytes each, in uint32."""
-    high, turned = np.uint32(0x80808080), np.uint32(0x80808080 if signed else 0)
-    to_lowest, all_bits = np.uint32(7), np.uint32(255)
+def _highest_bits(size: int) -> np.uint32:
+    return np.uint32(0x80808080 if size == 1 else 0x80008000)
+
+
+def extremes_of_parts(size: int, signed: bool):
+    """The smaller and the larger of the parts of a word, in uint32."""
+    high = _highest_bits(size)
+    turned = high if signed else np.uint32(0)
+    to_lowest, all_bits = np.uint32(8 * size - 1), np.uint32((1 << 8 * size) - 1)
 
     def not_smaller(a, b):
-        """All bits of the bytes where a >= b, of which the highest bit of each byte is computed by itself."""
+        """All bits of the parts where a >= b, of which the highest bit of each part is computed by itself."""
         gap = (a | high) - (b & ~high)
         return ((((a & ~b) | (~(a ^ b) & gap)) & high) >> to_lowest) * all_bits
 

@@ -199,18 +199,29 @@ ADJOINT_ROWS = (
 
 ADJOINT, PRODUCTS = (row.operator() for row in ADJOINT_ROWS)
 
-_SMALLER, _LARGER = zip(*map(do.extremes_of_bytes, (False, True)))
-BYTES_ROWS = {
-    (vector, kinds): Row(f"{name} of bytes", what, "u", Variant(fn, f"Scalar<{functor}>", fn), identity)
-    for vector, kinds, name, what, fn, functor, identity in (
-        ("add", "iu", "add", "the sum of each byte of words", do.add_bytes, "AddBytes", 0),
-        ("<", "u", "min u", "the smaller of each byte", _SMALLER[0], "BytesOf<__vminu2>", 0xFFFFFFFF),
-        ("<", "i", "min i", "the smaller of each signed byte", _SMALLER[1], "BytesOf<__vmins2>", 0x7F7F7F7F),
-        (">", "u", "max u", "the larger of each byte", _LARGER[0], "BytesOf<__vmaxu2>", 0),
-        (">", "i", "max i", "the larger of each signed byte", _LARGER[1], "BytesOf<__vmaxs2>", 0x80808080),
+
+def _of_parts(size: int) -> dict[tuple[str, str, int], Row]:
+    parts, of = ("bytes", "BytesOf") if size == 1 else ("halves", "HalvesOf")
+    (smaller, larger), (smaller_signed, larger_signed) = (
+        do.extremes_of_parts(size, signed) for signed in (False, True)
     )
-}
-"""Operators on the four bytes of words, by the instruction and the kinds of the operator on one byte."""
+    lowest = 0x80808080 if size == 1 else 0x80008000
+    return {
+        (vector, kinds, size): Row(
+            f"{name} of {parts}", f"{what} of words", "u", Variant(fn, f"Scalar<{functor}>", fn), identity
+        )
+        for vector, kinds, name, what, fn, functor, identity in (
+            ("add", "iu", "add", "the sums of parts", do.sums_of_parts(size), f"AddParts<{lowest}u>", 0),
+            ("<", "u", "min u", "the smaller of parts", smaller, f"{of}<__vminu2>", 0xFFFFFFFF),
+            ("<", "i", "min i", "the smaller of signed parts", smaller_signed, f"{of}<__vmins2>", 0xFFFFFFFF - lowest),
+            (">", "u", "max u", "the larger of parts", larger, f"{of}<__vmaxu2>", 0),
+            (">", "i", "max i", "the larger of signed parts", larger_signed, f"{of}<__vmaxs2>", lowest),
+        )
+    }  # fmt: skip
+
+
+PARTS_ROWS = _of_parts(1) | _of_parts(2)
+"""Operators on the bytes or halves of words, by the instruction, the kinds and the size of the operator on one of them."""
 
 TABLE: dict[str, Row] = {row.name: row for row in ROWS}
 BUILTIN: dict[str, Operator] = {name: row.operator() for name, row in TABLE.items()}
@@ -240,7 +251,7 @@ class ops:
 def _by_function() -> dict[Any, list[tuple[Row, str, Variant]]]:
     """The rows and variants that a function computes, made by the first scan: an import need not wait for them."""
     found: dict[Any, list[tuple[Row, str, Variant]]] = {}
-    for row in (*ROWS, *ADJOINT_ROWS, *BYTES_ROWS.values()):
+    for row in (*ROWS, *ADJOINT_ROWS, *PARTS_ROWS.values()):
         for code, variant in (("", row.variant), *row.variants.items()):
             found.setdefault(freeze(variant.fn), []).append((row, code, variant))
     return found
@@ -282,21 +293,24 @@ def extreme(op: Operator, accumulators: Sequence[np.dtype]) -> bool:
 
 
 @cache
-def _on_words() -> dict[tuple[str, str], Operator]:
-    found = {(vector, kind): row.operator() for (vector, kinds), row in BYTES_ROWS.items() for kind in kinds}
+def _on_words() -> dict[tuple[str, str, int], Operator]:
+    rows = PARTS_ROWS.items()
+    found = {(vector, kind, size): row.operator() for (vector, kinds, size), row in rows for kind in kinds}
     bits = {"and_": ops.AND, "or_": ops.OR, "xor": ops.XOR}
-    return found | {(vector, kind): op for vector, op in bits.items() for kind in "biu"}
+    return found | {
+        (vector, kind, size): op for vector, op in bits.items() for kind in "biu" for size in (1, 2)
+    }
 
 
-def on_words(op: Operator, byte: np.dtype) -> Operator | None:
-    """The operator that computes the four bytes of a word at once, or None where there is none.
+def on_words(op: Operator, part: np.dtype) -> Operator | None:
+    """The operator that computes all bytes or halves of a word at once, or None where there is none.
 
     >>> truth, byte = np.dtype(bool), np.dtype("i1")
     >>> on_words(ops.MAX.special["b1"], truth) is ops.OR, on_words(ops.MAX, byte).name, on_words(ops.MUL, byte)
     (True, 'max i of bytes', None)
     """
-    known = variant_of(op, (byte,))
-    return known and _on_words().get((known[1].vector, byte.kind))
+    known = variant_of(op, (part,))
+    return known and _on_words().get((known[1].vector, part.kind, part.itemsize))
 
 
 # --- operators by name, by ufunc, by function ---------------------------------------------------------------------------

@@ -84,6 +84,16 @@ def test_few_wide_neighbours_in_both_orders_stay_where_they_lie(long):
     assert "upsweep_bring" not in long.gpu.loaded
 
 
+@pytest.mark.parametrize(("n", "axis"), every(2, [(3, 1), (5, 0), (17, 1), (8, 0)]))
+def test_short_rows_are_turned_by_their_lanes(long, monkeypatch, n, axis):
+    monkeypatch.setattr("upsweep.gpu.short.TURNED_LEAST", 0)
+    x = np.random.default_rng(4).integers(0, 1 << 16, (n, 1030), np.uint16)
+    x = x.T if axis else x
+    segments = up.segments.flags(np.arange(n) % 3 == 1)
+    assert same(long, x, fortran(x), axis, segments=segments, reverse=n == 3)
+    assert long.gpu.loaded == {"upsweep_short"}
+
+
 ALIKE = {
     "columns between": ((3, 37, 4, 9), (0, 2), {"reverse": True}),
     "reduced": ((4, 50, 3), (0,), {"reduce": True}),

@@ -78,9 +78,13 @@ HELD = [
     # Batches that begin at a word, but not at a piece of 16 bytes.
     Call("add-int8", ((3, 804, 7), 1), segments="lengths"),
     Call("max-int8", ((3, 802, 10), 1), reverse=True, exclusive=True),
-    # Batches that begin within words, and a last tile that has their last bytes alone.
-    Call("max-int8", ((3, 805, 5), 1), exclusive=True, initial="scalar"),
-    Call("add-int8", ((1, 9216, 5), 1), inside="offset", outside="offset", out="given"),
+    # Batches that begin within words.
+    Call("max-int8", ((3, 805, 5), 1), exclusive=True, initial="scalar", segments="lengths"),
+    Call("add-int8", ((3, 3073, 33), 1), reverse=True, segments="line"),
+    Call("xor-bool", ((1, 9216, 5), 1), inside="offset", outside="offset", out="given"),
+    # Items of two bytes, by halves of words.
+    Call("max-int16", ((3, 1005, 3), 1), exclusive=True, initial="scalar", segments="lengths"),
+    Call("add-int16", ((3, 1003, 17), 1), reverse=True, segments="line"),
     # Initial values that travel with the launch.
     Call("max-int8", ((3000, 7), 0), segments="lengths", initial="scalar"),
     Call("add-uint8", ((2100, 11), 0), segments="offsets", reverse=True, exclusive=True, initial="scalar"),

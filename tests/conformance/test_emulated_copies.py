@@ -25,6 +25,8 @@ class Copy(NamedTuple):
     """Items from one such neighbour to the next."""
     offset: int = 0
     """Bytes from a piece of 16 bytes to the copy."""
+    apart: int = 0
+    """Items between the lines of the copy."""
 
 
 COPIES = {
@@ -35,7 +37,9 @@ COPIES = {
     "few neighbours in both": Copy(8, (6, 40, 11), (2, 1, 0)),
     "two neighbours in the copy": Copy(2, (999, 2), (1, 0)),
     "two neighbours in the array": Copy(1, (2, 1501), (1, 0), offset=1),
-    "two of three bytes": Copy(1, (1501, 2), (0, 1), gap=1),
+    "two of three bytes": Copy(1, (1501, 2), (0, 1), gap=1, offset=3),
+    "lines of the copy apart": Copy(1, (701, 5), (0, 1), apart=2),
+    "every second byte": Copy(1, (5003,), (0,), step=2, offset=1),
     "every second item": Copy(4, (30, 50), (1, 0), step=2),
     "items far apart": Copy(4, (30, 50), (1, 0), step=9),
     "items that lie anywhere": Copy(4, (30, 50), (1, 0), offset=2),
@@ -54,10 +58,12 @@ def moved(emulated, copy: Copy) -> tuple[np.ndarray, np.ndarray]:
 
     x = memory(int(np.prod(lines)) * copy.size).view(dtype).reshape(lines)
     x = x[..., : copy.shape[copy.order[-1]] * copy.step : copy.step].transpose(np.argsort(copy.order))
-    there = memory(16 + x.nbytes + 16)
-    y = np.ndarray(copy.shape, dtype, there.data, copy.offset)
+    *outer, last = copy.shape
+    whole = (*outer, last + copy.apart)
+    there = memory(16 + int(np.prod(whole)) * copy.size + 16)
     want = there.copy()
-    np.ndarray(copy.shape, dtype, want.data, copy.offset)[...] = x
+    y, z = (np.ndarray(whole, dtype, at.data, copy.offset)[..., :last] for at in (there, want))
+    z[...] = x
     step = brought.copied(view(emulated.made(x)), view(emulated.made(y)))
     launch.run(*step)
     return there, want

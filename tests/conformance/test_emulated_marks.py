@@ -26,24 +26,29 @@ STARTS = {
 }
 
 
-def listed(marks, bits):
+WAYS = pytest.mark.parametrize(
+    ("bits", "back"), [(False, False), (True, False), (True, True)], ids=["bytes", "bits", "bits backwards"]
+)
+
+
+def listed(marks, bits, back):
     """The list of marks, an item each."""
     assert isinstance(marks, Marks)
-    made = marks.written(bits)
+    made = marks.written(bits, back)
     held = np.frombuffer((ctypes.c_uint8 * marks.nbytes(bits)).from_address(made.ptr), np.uint8)
     return np.unpackbits(held, bitorder="little") if bits else held != 0
 
 
-@pytest.mark.parametrize("bits", [False, True], ids=["bytes", "bits"])
+@WAYS
 @pytest.mark.parametrize("starts", STARTS)
-def test_places_where_segments_start(emulated, starts, bits):
+def test_places_where_segments_start(emulated, starts, bits, back):
     n, at = STARTS[starts]
     offsets = np.array(at, np.int64)
-    got = listed(
-        heads(up.segments.offsets(emulated.value(offsets)), (n,), 0, emulated.value(np.zeros(n))), bits
-    )
+    marks = heads(up.segments.offsets(emulated.value(offsets)), (n,), 0, emulated.value(np.zeros(n)))
+    got = listed(marks, bits, back)
+    firsts = n - offsets if back else offsets
     want = np.zeros(len(got), bool)
-    want[offsets[(offsets >= 0) & (offsets < n)]] = True
+    want[firsts[(firsts >= 0) & (firsts < n)]] = True
     if starts == "falling":
         # These are no offsets. Nothing else is written.
         assert not (got & ~want).any()
@@ -51,10 +56,12 @@ def test_places_where_segments_start(emulated, starts, bits):
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("bits", [False, True], ids=["bytes", "bits"])
+@WAYS
 @pytest.mark.parametrize("n", [1, 31, 32, 2048, 5001])
-def test_changes_of_keys(emulated, n, bits):
+def test_changes_of_keys(emulated, n, bits, back):
     keys = np.random.default_rng(n).integers(0, 3, n, np.int32)
-    got = listed(heads(up.segments.keys(emulated.value(keys)), (n,), 0, emulated.value(np.zeros(n))), bits)
+    marks = heads(up.segments.keys(emulated.value(keys)), (n,), 0, emulated.value(np.zeros(n)))
+    got = listed(marks, bits, back)
     assert not got[n:].any()
+    keys = keys[::-1] if back else keys
     np.testing.assert_array_equal(got[1:n], keys[1:] != keys[:-1])

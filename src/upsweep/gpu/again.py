@@ -114,7 +114,7 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
         stream = kind.stream(arrays[at_first] if itself else place)
         if marked:
             values, at[inputs] = at[inputs], at[-2] + heads
-            (write or arrays[inputs].write)(values, at[inputs], bits, stream, device)
+            (write or arrays[inputs].write)(values, at[inputs], bits, plan.reverse, stream, device)
         for launch, slots, takes in launches:
             values = launch.values
             if numbers and takes:

@@ -57,7 +57,7 @@ class Bring(Choice):
     @property
     def word(self) -> int:
         """Bytes that come at once."""
-        return max(4, min(self.size, self.grain))
+        return 16 if self.step and self.lines <= 2 else max(4, min(self.size, self.grain))
 
     @property
     def lines(self) -> int:
@@ -80,7 +80,16 @@ class Bring(Choice):
     @property
     def pads(self) -> int:
         """Bytes behind every 128 of a single line, so that lanes whose items lie a power of two apart meet in no bank."""
-        return self.word if self.lines == 1 and self.grain >= self.size else 0
+        return self.word if self.lines == 1 and self.grain >= self.size and not self.step else 0
+
+    @property
+    def step(self) -> int:
+        """Pieces from one of a thread to its next, where those of the only run lie equally far apart in a line; else 0."""
+        a, m, b = self.sides
+        if a > 1 or not (self.m_near if self.m_run else self.b_near and m == 1):
+            return 0
+        period = b // gcd(b, self.at_once) if self.m_run else 1
+        return self.threads // period * period
 
     @property
     def m_run(self) -> bool:
@@ -154,6 +163,7 @@ class Bring(Choice):
             "IN_B": source.rows[-1] * self.b_near, "BEHIND": source.behind, "GRAIN": self.grain, "WORD": self.word,
             "LINE_WORDS": self.line_words, "LINE_LANES": self.line_lanes,
             "PITCH": self.pitch, "PADS": self.pads, "AT_ONCE": self.at_once, "PIECES": self.pieces, "RUN_STEP": self.run_step,
+            "STEP": self.step,
         }  # fmt: skip
         truths = {
             "M_NEAR": self.m_near, "B_NEAR": self.b_near, "M_RUN": self.m_run, "IN_WORDS": self.in_words,
@@ -199,6 +209,8 @@ def _sides(layout: Layout, apart: bool) -> list[int | None]:
         return [None, following if a == b else a, b]
     if a == b:
         m = following if of_copy is None else of_copy
+        if reach_b < SHORT and of_copy is None and of_source == m:
+            return [m, None, b]
         return [None if reach_b >= SHORT or of_source == m else of_source, m, b]
     found = [(reach_b, of_copy), (reach_a, of_source)]
     short = sorted((reach, m) for reach, m in found if reach < SHORT and m is not None)

@@ -1,5 +1,5 @@
 """Neighbouring columns as one: an operator on bytes without a carry from byte to byte is computed for four columns at
-once, and sums of two columns of floats are those of complex numbers.
+once, on items of two bytes for two columns, and sums of two columns of floats are those of complex numbers.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
         number = _COMPLEX[plan.accumulators[0]]
         plan, numbers = _words(plan, layout, resolve(ops.ADD, (number,)), number)
         return plan, _without_columns(numbers)
-    op = _on_words(plan, layout)
+    op = _on_words(plan, layout, 2 if plan.segmented else 1)
     if op is None:
         return plan, layout
-    word = _PAIR if layout.dims[-1] == 2 else _WORD
-    size = word.itemsize
+    item = plan.accumulators[0].itemsize
+    word = _PAIR if layout.dims[-1] * item == 2 else _WORD
+    count = word.itemsize // item
     if word is _PAIR and isinstance(op.identity, int):
         op = replace(op, identity=op.identity & 0xFFFF)
-    if layout.dims[-1] % size or any(_lines(x).grain() < size * x.size for x in layout.arrays()):
+    if (
+        count == 1
+        or layout.dims[-1] % count
+        or any(_lines(x).grain() < count * x.size for x in layout.arrays())
+    ):
         return plan, layout
     if word is _PAIR and _woven(layout):
         return plan, layout
@@ -62,11 +67,12 @@ def _are_complex(plan: Plan, layout: Layout) -> bool:
 def ragged(plan: Plan, layout: Layout) -> tuple[Plan, Layout] | None:
     """The same where lines begin at any byte, and the last word of a line may have fewer bytes; None where there is no such
     scan."""
-    op = _on_words(plan, layout)
+    op = _on_words(plan, layout, 2)
     if op is None or plan.reduce or _woven(layout):
         return None
+    size = plan.accumulators[0].itemsize
     plan, words = _words(plan, layout, op, _WORD)
-    return plan, replace(words, bytes=layout.dims[-1])
+    return plan, replace(words, bytes=size * layout.dims[-1])
 
 
 def crossed(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
@@ -80,24 +86,25 @@ def crossed(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
     return plan, replace(words, stores=(replace(store, rows=(*store.rows[:-1], 4 * store.rows[-1])),))
 
 
-def _on_words(plan: Plan, layout: Layout) -> Operator | None:
-    """The operator on words, if the innermost rows are bytes that are neighbours in memory, or in inputs every second or fourth
-    byte."""
-    dtypes = (*plan.loads, *plan.accumulators, *plan.stores)
-    if len(dtypes) != 3 or not all(d and d.itemsize == 1 and d.kind in "biu" for d in dtypes):
+def _on_words(plan: Plan, layout: Layout, most: int = 1) -> Operator | None:
+    """The operator on words, if the innermost rows are items of at most so many bytes that are neighbours in memory, or in inputs
+    every second or fourth byte."""
+    dtypes = [d for d in (*plan.loads, *plan.accumulators, *plan.stores) if d]
+    sizes = {d.itemsize for d in dtypes}
+    if len(dtypes) != 3 or len(sizes) != 1 or max(sizes) > most or not all(d.kind in "biu" for d in dtypes):
         return None
     if plan.map or plan.finish or not layout.dims or not all(x.told for x in layout.starts):
         return None
     near = all(x.rows[-1] == x.size <= _WORD.itemsize for x in layout.loads) and all(
-        x.rows[-1] == 1 for x in layout.stores
+        x.rows[-1] in sizes for x in layout.stores
     )
     if (layout.heads and layout.heads.rows[-1]) or not near:
         return None
-    (byte,) = plan.accumulators
-    op = on_words(plan.op, byte)
+    (part,) = plan.accumulators
+    op = on_words(plan.op, part)
     # Before the first item of a conjunction all truths are set, and not all bits.
     set_before = plan.exclusive and not plan.initial and op is ops.AND
-    return None if (set_before if byte.kind == "b" else plan.stores[0] == np.bool_) else op
+    return None if (set_before if part.kind == "b" else plan.stores[0] == np.bool_) else op
 
 
 def _words(plan: Plan, layout: Layout, op: Operator, word: np.dtype) -> tuple[Plan, Layout]:
@@ -119,7 +126,7 @@ def _words(plan: Plan, layout: Layout, op: Operator, word: np.dtype) -> tuple[Pl
 
 def _woven(layout: Layout) -> bool:
     """Whether bytes lie apart in an input. Of a copy (H200), byte by byte -> in words: x[:, ::2] of 300 bytes .51 -> .72."""
-    return any(x.size > 1 for x in layout.loads)
+    return any(x.size > y.size for x in layout.loads for y in layout.stores)
 
 
 def _lines(x: Lane) -> Lane:

@@ -68,12 +68,12 @@ class Columns(Choice):
 
     @property
     def within(self) -> bool:
-        """Whether lanes hold whole lines that begin within words, so that a row is taken from a word before it on."""
+        """Whether lanes hold whole lines that begin within words."""
         return self.shape.flat and not all(_begins_at_words(self.shape, x) for x in self.layout.arrays())
 
     @property
     def tiles(self) -> int:
-        return -(-(self.layout.n + self.within) // self.tile)
+        return -(-self.layout.n // self.tile)
 
     @property
     def tile(self) -> int:
@@ -105,7 +105,7 @@ class Columns(Choice):
 
     def reads_bits(self, plan: Plan) -> bool:
         words = self.shape.items in (8, 16, 32) and self.tile // self.shape.warps % 32 == 0
-        return words and not (plan.reverse or self.shape.flat) and self.columns <= LISTED_MOST
+        return words and not self.shape.flat and self.columns <= LISTED_MOST
 
     def places(self, plan: Plan) -> tuple[list[int], list[int], int]:
         *inputs, heads = self._patches(plan)
@@ -233,7 +233,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
 
     for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
         made = Columns(shape, layout, columns, chip)
-        if _are_flat(plan, layout, shape) and made.fits(plan):
+        if _are_flat(plan, layout) and made.fits(plan):
             return made
     size = 0 if layout.bytes else sum(sizes)
     apart = loose and lie_apart(plan, layout, True)
@@ -306,16 +306,12 @@ def _fill(choice: Columns) -> bool:
     return -(-layout.n // choice.tile) * lines >= ROWS // (1 + (choice.shape.blocks == 1))
 
 
-def _are_flat(plan: Plan, layout: Layout, shape: Shape) -> bool:
-    """Whether lanes may hold whole lines of bytes, as they lie: these are short, one behind another, and begin at a word, or
-    are no segments and lie forwards."""
+def _are_flat(plan: Plan, layout: Layout) -> bool:
+    """Whether lanes may hold whole lines of bytes, as they lie: these are short, and one behind another."""
     many = layout.n * prod(layout.dims[:-1]) * layout.bytes >= FLAT_LEAST
-    even = all(_begins_at_words(shape, x) for x in layout.arrays())
-    within = not plan.segmented and all(x.along > 0 for x in layout.arrays())
     listed = layout.heads is None or (layout.heads.rows[-1] == 0 and abs(layout.heads.along) == 1)
     return (
         many
-        and (even or within)
         and listed
         and not lie_apart(plan, layout, True)
         and are_stretch(plan, layout, layout.dims[-1], FLAT)

@@ -8,7 +8,7 @@ from upsweep.gpu.demands import any_order, light, words
 from upsweep.gpu.layout import Layout
 from upsweep.gpu.shapes import LINE, Chip
 from upsweep.gpu.shapes.short import fits_short
-from upsweep.gpu.short import are_dense, dense, short
+from upsweep.gpu.short import are_dense, are_turned, dense, short
 from upsweep.gpu.walk import walk
 from upsweep.plan import Plan
 
@@ -22,7 +22,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
         return made
     if across and plan.ahead is None and fits:
         return short(plan, layout, chip)
-    if plan.ahead is None and fits and are_dense(plan, layout):
+    if plan.ahead is None and fits and (are_dense(plan, layout) or are_turned(plan, layout)):
         return dense(plan, layout, chip)
     if plan.order == "tree":
         return None

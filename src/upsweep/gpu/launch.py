@@ -89,7 +89,7 @@ def run(
     with driver.on_device(first.device):
         launch = launch_of(plan, xs, written, initial or (), heads)
         if isinstance(heads, Marks):
-            heads = heads.written(launch.bits)
+            heads = heads.written(launch.bits, plan.reverse)
         arrays = [*xs, *written, heads, *(initial or ())]
         values = launch.values
         pointers = [v.ptr + o if v is not None else 0 for v, o in zip(arrays, launch.offsets)]
@@ -143,13 +143,12 @@ THREADS = 256
 def run_small(
     name: str, key: np.dtype, numbers: Sequence[int], threads: int, stream: int, device: int
 ) -> None:
-    """Run one of the kernels that write segments as flags or bits, of five numbers, on a stream of the current device."""
+    """Run one of the kernels that write segments as flags or bits, of some numbers, on a stream of the current device."""
     if threads:
         kernel = _small(name, key, device)
-        driver.launch(kernel, -(-threads // THREADS), THREADS, 0, stream, _NUMBERS.pack(*numbers))
-
-
-_NUMBERS = struct.Struct("<5q")
+        driver.launch(
+            kernel, -(-threads // THREADS), THREADS, 0, stream, struct.pack(f"<{len(numbers)}q", *numbers)
+        )
 
 
 @cache
@@ -195,7 +194,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     words = node_words(plan) * choice.node_items
     return Launch(
         asked,
-        kernel, grid, choice.threads, shared, _offsets(choice.layout, plan),
+        kernel, grid, choice.threads, shared, _offsets(choice, plan),
         params.packer(arity(plan, choice.layout)), _start_values(plan), _freeze(plan, choice),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
         told=tuple([i for i, x in enumerate(choice.layout.loads) if x.told]), bits=choice.bits,
@@ -219,7 +218,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     if words is not None:
         joined = sweeps.choose(*words, chip)
         least = RAGGED_SEGMENTED if plan.segmented else RAGGED
-        if joined.shape.flat or (joined.shape.loose and layout.dims[-1] >= least):
+        by_lines = joined.shape.loose and plan.accumulators[0].itemsize == 1 and layout.dims[-1] >= least
+        if joined.shape.flat or by_lines:
             return words[0], joined
     return plan, choice
 
@@ -235,9 +235,11 @@ def _rows_of(choice: Choice) -> int:
     return choice.rows * choice.column_groups * choice.shape.vector
 
 
-def _offsets(layout: Layout, plan: Plan) -> tuple[int, ...]:
+def _offsets(choice: Choice, plan: Plan) -> tuple[int, ...]:
+    layout = choice.layout
     starts = [x.offset for x in layout.starts] or [0] * len(plan.accumulators)
-    heads = layout.heads.offset if layout.heads else 0
+    # Bits are in the order of the scan.
+    heads = layout.heads.offset if layout.heads and not choice.bits else 0
     return (*[x.offset for x in layout.arrays()], heads, *starts)
 
 

@@ -19,8 +19,9 @@ class Marks:
     """Keys, or where segments start."""
     n: int
     """The items of a row."""
-    write: Callable[[int, int, bool, int, int], None]
-    """Writes the list of values that begin at an address to another address, as bytes or as bits, on a stream of a device."""
+    write: Callable[[int, int, bool, bool, int, int], None]
+    """Writes the list of values that begin at an address to another address, on a stream of a device: as bytes that lie as the
+    items do, or as bits in the order of a scan, which may be a reverse one."""
     given: bool
     """Whether the values are an array of the user's, so that the next list is one of other values that lie alike."""
     place: ClassVar[tuple[tuple[int, ...], int]] = ((1,), 0)
@@ -42,12 +43,12 @@ class Marks:
     def nbytes(self, bits: bool) -> int:
         return -(-self.n // 32) * 4 if bits else self.n
 
-    def written(self, bits: bool = False) -> View:
+    def written(self, bits: bool = False, reverse: bool = False) -> View:
         """The list, in memory of its own."""
         made = scratch(self.values, self.nbytes(bits))
         assert made.kind is not None
         with driver.on_device(made.device):
-            self.write(self.values.ptr, made.ptr, bits, made.kind.stream(made), made.device)
+            self.write(self.values.ptr, made.ptr, bits, reverse, made.kind.stream(made), made.device)
         return made
 
 

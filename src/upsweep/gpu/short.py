@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from math import prod
 from typing import Any
 
@@ -13,9 +13,8 @@ from upsweep.gpu.demands import moved_together, packing, words
 from upsweep.gpu.layout import GAP, Lane, Layout, forward, near_rows
 from upsweep.gpu.shapes import Chip
 from upsweep.gpu.shapes.rows import CUT
-from upsweep.gpu.shapes.short import KNOWN, STEP, for_dense, for_short
+from upsweep.gpu.shapes.short import KNOWN, STEP, TURNED, TURNED_LEAST, for_dense, for_short, for_turned
 from upsweep.gpu.shapes.walks import VECTOR_ROWS
-from upsweep.gpu.sharing import places_of
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
@@ -60,14 +59,41 @@ def are_dense(plan: Plan, layout: Layout) -> bool:
     )
 
 
+def are_turned(plan: Plan, layout: Layout) -> bool:
+    """Whether rows lie one behind another in some arrays, and side by side in others, so that a lane turns them in registers."""
+    arrays = [*layout.moving(), *layout.stores]
+    if (
+        plan.reduce
+        or plan.sums
+        or not 1 < layout.n < TURNED
+        or not layout.dims
+        or layout.dims[-1] < TURNED_LEAST
+    ):
+        return False
+    pitches = [layout.n * x.size if _behind(x) else x.size for x in arrays]
+    lie = all(x.rows[-1] == pitch and x.grain() >= x.size for x, pitch in zip(arrays, pitches))
+    told = all(x.told for x in layout.loads if x.still)
+    return lie and told and (layout.heads is None or layout.listed) and len({*map(_behind, arrays)}) == 2
+
+
+def _behind(x: Lane) -> bool:
+    """Whether the items of a row are neighbours."""
+    return abs(x.along) == x.size
+
+
 def _gap(layout: Layout, x: Lane) -> int:
     """Bytes between the innermost rows of an array."""
-    return 0 if x.still else x.rows[-1] - layout.n * x.size
+    return x.rows[-1] - layout.n * x.size if _behind(x) else 0
 
 
 def dense(plan: Plan, layout: Layout, chip: Chip) -> Short:
-    smallest = min(x.size for x in (*layout.moving(), *([] if plan.reduce else layout.stores)))
-    shape = for_dense(layout.n, words(plan, layout), smallest)
+    arrays = [*layout.moving(), *([] if plan.reduce else layout.stores)]
+    sizes, n = [x.size for x in arrays], layout.n
+    shape = (
+        for_dense(n, words(plan, layout), min(sizes))
+        if all(map(_behind, arrays))
+        else for_turned(n, max(sizes))
+    )
     return Short(shape, layout, layout.dims[-1], chip, dense=True)
 
 
@@ -76,7 +102,7 @@ class Short(Abreast):
     """A lane holds the items of its rows in registers."""
 
     dense: bool = False
-    """Whether rows lie one behind another."""
+    """Whether rows lie one behind another, in all arrays or in some."""
     kernel = "short"
 
     @property
@@ -95,7 +121,9 @@ class Short(Abreast):
 
     def sizes(self, plan: Plan) -> list[int]:
         """Bytes of an item in each place of shared memory. A reduction's results go to memory from registers."""
-        return [x.size for x in self.layout.moving()] if plan.reduce else places_of(plan, self.layout)
+        stores = () if plan.reduce else self.layout.stores
+        read, written = ([x.size for x in arrays if _behind(x)] for arrays in (self.layout.moving(), stores))
+        return [max(pair) for pair in zip_longest(read, written, fillvalue=0)]
 
     @property
     def gap(self) -> int:
@@ -113,8 +141,11 @@ class Short(Abreast):
             "GAP": self.gap if self.dense else 0,
         }  # fmt: skip
 
+        def behind(x: Lane) -> bool:
+            return self.dense and _behind(x)
+
         def grain(x: Lane) -> int:
-            if self.dense and not x.still:
+            if behind(x):
                 lowest, row = forward(x, layout.n), layout.n * x.size
                 if _gap(layout, x):
                     return lowest.grain(row)
@@ -129,8 +160,13 @@ class Short(Abreast):
         def moved(arrays: Sequence[Lane]) -> list[dict[str, Any]]:
             free = iter(places)
             return [
-                {"grain": grain(x), "flip": x.along < 0, "apart": self.dense and _gap(layout, x) > 0}
-                | (next(free) if not x.still else {})
+                {
+                    "grain": grain(x),
+                    "flip": x.along < 0,
+                    "behind": behind(x),
+                    "apart": behind(x) and _gap(layout, x) > 0,
+                }
+                | (next(free) if behind(x) else {})
                 for x in arrays
             ]
 

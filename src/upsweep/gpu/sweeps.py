@@ -57,7 +57,7 @@ class Rows(Choice):
         return one * self.shape.warps * self.shape.cluster if self.shape.together else one
 
     def reads_bits(self, plan: Plan) -> bool:
-        return self.layout.listed and not plan.reverse
+        return self.layout.listed
 
     def room(self, plan: Plan) -> Room:
         room = super().room(plan)
@@ -127,7 +127,7 @@ class Tiles(Choice):
 
     def reads_bits(self, plan: Plan) -> bool:
         turned_alike = self.shape.items * max(x.size for x in self.layout.arrays()) <= 128
-        return not plan.reverse and self.shape.items in (8, 16, 32, 64) and turned_alike
+        return self.shape.items in (8, 16, 32, 64) and turned_alike
 
     def room(self, plan: Plan) -> Room:
         apart = results_apart(plan, self.layout)

@@ -160,21 +160,27 @@ def _dense(x: View) -> View:
 
 
 def _write_starts(
-    m: int, stride: int, n: int, starts: int, at: int, bits: bool, stream: int, device: int
+    m: int, stride: int, n: int, starts: int, at: int, bits: bool, reverse: bool, stream: int, device: int
 ) -> None:
     """Marks for n items, of m places where segments start."""
     numbers = [starts, m, stride, at, n]
     if bits:
-        run_small("mark_bits", _INT64, numbers, -(-n // _SPAN) * THREADS, stream, device)
+        if reverse:
+            numbers[:3] = [starts + (m - 1) * stride, m, -stride]
+        run_small("mark_bits", _INT64, [*numbers, reverse], -(-n // _SPAN) * THREADS, stream, device)
     else:
         driver.fill_bytes(at, 0, n, stream)
         run_small("mark", _INT64, numbers, -(-m // _BATCH), stream, device)
 
 
-def _write_changes(key: np.dtype, n: int, keys: int, at: int, bits: bool, stream: int, device: int) -> None:
+def _write_changes(
+    key: np.dtype, n: int, keys: int, at: int, bits: bool, reverse: bool, stream: int, device: int
+) -> None:
     """Marks for n items, of their keys."""
-    name = "changes_bits" if bits else "changes"
-    run_small(name, key, [keys, at, n, n, 1], -(-n // _BATCH), stream, device)
+    backwards = bits and reverse
+    first = keys + backwards * (n - 1) * key.itemsize
+    numbers = [first, at, n, n, -1 if backwards else 1]
+    run_small("changes_bits" if bits else "changes", key, numbers, -(-n // _BATCH), stream, device)
 
 
 def _changes(keys: View, axis: int) -> View:

@@ -32,7 +32,7 @@ struct Tile {
   __device__ __forceinline__ int place(u32 m, u32 b) const {
     return at_line(m, b) + phase(m, b) - low + (M_NEAR ? m * IN_M : 0) + (B_NEAR ? b * IN_B : 0);
   }
-  __device__ __forceinline__ T item(int place, int a) const { return load_item<T, GRAIN>(memory + padded(place + a * IN_A)); }
+  __device__ __forceinline__ T item(int place, int byte) const { return load_item<T, GRAIN>(memory + padded(place + byte)); }
 };
 
 // An item at a byte of a word.
@@ -89,6 +89,36 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_bring(const __grid
   wait_copies<0>();
   __syncthreads();  // the tile is there
 
+  typedef Output<0> To;
+  if constexpr (STEP > 0) {
+    // A thread has every STEPth piece of the only run: these lie equally far apart, in the copy as in a line.
+    constexpr int ITEMS = STEP * AT_ONCE, BYTES = M_RUN ? ITEMS / TILE_B * IN_M : ITEMS * IN_B;
+    const i64 apart = IN_WORDS ? SIZE : M_RUN && TILE_B == 1 ? out.row[M] : out.row[B];
+    char* run = p.out[0] + to;
+    const int some = some_m * some_b, first = thread * AT_ONCE - (EVEN_RUNS ? 0 : (int)((u64)run & 3) / SIZE);
+    char* at = run + first * apart;
+    int place[AT_ONCE];
+    each<AT_ONCE>([&](auto v) {  // of the piece behind it, as the first may begin before the run
+      const u32 k = first + v.value + ITEMS, m = M_RUN ? k / TILE_B : 0;
+      place[v.value] = tile.place(m, k - m * TILE_B) - BYTES;
+    });
+    if (thread < STEP)
+#pragma unroll 4
+      for (int k = first, byte = 0; k < some; k += ITEMS, byte += BYTES, at += ITEMS * apart) {
+        T x[AT_ONCE];
+        u32 word = 0;
+        if (k >= 0 && k + AT_ONCE <= some) {
+          each<AT_ONCE>([&](auto v) { word |= at_byte(x[v.value] = tile.item(place[v.value], byte), v.value * SIZE); });
+          if (IN_WORDS) *(u32*)at = word;
+          else store_item<T, To::grain>(at, x[0]);
+        } else
+          each<AT_ONCE>([&](auto v) {
+            if ((u32)(k + v.value) < some) store_item<T, To::grain>(at + v.value * SIZE, tile.item(place[v.value], byte));
+          });
+      }
+    return;
+  }
+
   // A thread has the same piece of every RUN_STEPth run: these begin at one place within a word.
   constexpr u32 FROM_M = M_RUN ? 1 : TILE_M;
   for (u32 i = thread; i < PIECES * RUN_STEP * FROM_M; i += THREADS) {
@@ -109,9 +139,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_bring(const __grid
     for (int a = from_a; a < some_a; a += RUN_STEP, at += RUN_STEP * out.row[A]) {
       T x[AT_ONCE];
       u32 word = 0;
-      each<AT_ONCE>([&](auto v) { word |= at_byte(x[v.value] = tile.item(place[v.value], a), v.value * SIZE); });
+      each<AT_ONCE>([&](auto v) { word |= at_byte(x[v.value] = tile.item(place[v.value], a * IN_A), v.value * SIZE); });
       if (IN_WORDS && whole) *(u32*)at = word;
-      else each<AT_ONCE>([&](auto v) { if (there[v.value]) store_item<T, Output<0>::grain>(at + v.value * SIZE, x[v.value]); });
+      else each<AT_ONCE>([&](auto v) { if (there[v.value]) store_item<T, To::grain>(at + v.value * SIZE, x[v.value]); });
     }
   }
 }

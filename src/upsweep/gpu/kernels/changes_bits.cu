@@ -1,16 +1,17 @@
 // Keys of one row as bits: whether each differs from the key before it.
 #include "marks.cuh"
 
-// A warp makes BATCH words, and a lane has the item before its own from its neighbour.
+// A warp makes BATCH words, and a lane has the item before its own from its neighbour. In the order of the scan items lie `inner` items
+// apart: one, or as many backwards.
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_changes_bits(const __grid_constant__ Changes p) {
   const int lane = threadIdx.x % 32;
   const i64 begin = ((i64)blockIdx.x * THREADS + threadIdx.x - lane) * BATCH;
   if (begin >= p.count) return;
   const int left = (int)min(p.count - begin, 32ll * BATCH) - lane;
-  const KEY* from = p.keys + begin + lane;
-  KEY here[BATCH] = {}, last = p.keys[max(begin - 1, 0ll)];
+  const KEY* from = p.keys + (begin + lane) * p.inner;
+  KEY here[BATCH] = {}, last = p.keys[max(begin - 1, 0ll) * p.inner];
 #pragma unroll
-  for (int k = 0; k < BATCH; k++) if (32 * k < left) here[k] = from[32 * k];
+  for (int k = 0; k < BATCH; k++) if (32 * k < left) here[k] = from[32 * k * p.inner];
   u32 own = 0;
 #pragma unroll
   for (int k = 0; k < BATCH; k++) {

@@ -5,9 +5,6 @@
 
 constexpr bool WHOLE = COLUMNS > 0, RAGGED = LINE_BYTES > 0;
 
-// Bytes from a word's begin to a line's, where lines that lanes hold whole begin WITHIN words, those of each row elsewhere. A row is
-// taken from that word on: its first bytes are of no line, and all others belong to other columns, which is all the same to the sums.
-__device__ __forceinline__ int within_word(const char* line) { return WITHIN ? (int)(u64)line & 3 : 0; }
 template <class T, int PITCH, int PHASE> struct Loose {
   static constexpr int SIZE = sizeof(T), UNIT = RAGGED ? 1 : SIZE, LINE = PITCH, WIDE = PITCH < 0 ? -PITCH : PITCH;
   // Between runs lie as many bytes as let lanes meet each bank once.
@@ -24,7 +21,7 @@ template <class T, int PITCH, int PHASE> struct Loose {
   // The lowest address, its remainder by 16, and where the first item of the first run lies.
   static constexpr int FIRST = BACK ? (HEIGHT / ITEMS - 1) * HIGH + (ITEMS - 1) * WIDE : 0;
   template <class P> static __device__ __forceinline__ P* lowest(P* at, i64 stride) { return BACK ? at + (HEIGHT - 1) * stride : at; }
-  static __device__ __forceinline__ int phase(const char* low) { return PHASE < 0 ? (int)(u64)low & 15 : WITHIN ? PHASE & ~3 : PHASE; }
+  static __device__ __forceinline__ int phase(const char* low) { return PHASE < 0 ? (int)(u64)low & 15 : PHASE; }
   static __device__ __forceinline__ int origin(const char* at, i64 stride) { return phase(lowest(at, stride)) + FIRST; }
 
   static __device__ __forceinline__ int column(int i) { return i * SIZE; }
@@ -58,9 +55,8 @@ template <class T, int PITCH, int PHASE> struct Loose {
     for (int b = 0; b < 3; b++) if (b < exist) run[i * LINE + b] = (char)(word >> 8 * b);
   }
 
-  static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0,
-                                              int within = 0) {
-    Span lines = span(items, skip), bytes = stretch(lines, 0, within);
+  static __device__ __forceinline__ void load(char* shared, const char* from, i64 stride, i64 items, i64 columns, int lane, int skip = 0) {
+    Span lines = span(items, skip), bytes = stretch(lines);
     auto copy = [&](int place, const char* at, int bytes) { copy_piece_async(shared_address(shared + place), at, bytes < 16 ? bytes : 16); };
     from = lowest(from, stride);
     if constexpr (WHOLE) {
@@ -79,8 +75,8 @@ template <class T, int PITCH, int PHASE> struct Loose {
       each_of_lines<MOST / 16 + 1>(from, stride, lines, columns, lane, [&](int place, const char* at, int, int high) { if (high > 0) copy(place, at, high); });
   }
   // Whole pieces, and then the items at the ends of each stretch.
-  static __device__ __forceinline__ void store(const char* shared, char* to, i64 stride, i64 items, i64 columns, int lane, int within = 0, bool begins = false) {
-    Span lines = span(items, 0), bytes = stretch(lines, begins ? within : 0, within);
+  static __device__ __forceinline__ void store(const char* shared, char* to, i64 stride, i64 items, i64 columns, int lane) {
+    Span lines = span(items, 0), bytes = stretch(lines);
     auto move = [&](int place, char* at, int low, int high) {
       if (low <= 0 && high >= 16) *(uint4*)at = *(const uint4*)(shared + place);
       else if (WHOLE)
@@ -130,11 +126,8 @@ template <class T, int PITCH, int PHASE> struct Loose {
     int most = (int)min(items, (i64)HEIGHT);
     return BACK ? Span{HEIGHT - most, HEIGHT - skip} : Span{skip, most};
   }
-  // The bytes of a stretch of these lines that exist; `low` more do not, and `high` more do.
-  static __device__ __forceinline__ Span stretch(Span lines, int low, int high) {
-    int last = lines.last * WIDE - GAP;
-    return {lines.first * WIDE + low, WITHIN ? min(last + high, COUNT * MOST) : last};
-  }
+  // The bytes of a stretch of these lines.
+  static __device__ __forceinline__ Span stretch(Span lines) { return {lines.first * WIDE, lines.last * WIDE - GAP}; }
   // Bytes of a line of so many columns that are left.
   static __device__ __forceinline__ int bytes_of(i64 columns) {
     return columns > WIDTH ? WIDTH * SIZE : (int)columns * SIZE - (RAGGED ? (4 - LINE_BYTES % 4) % 4 : 0);

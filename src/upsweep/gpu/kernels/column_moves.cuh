@@ -74,7 +74,6 @@ struct Mover {
                               [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); });
           else if constexpr (CROSS > 0)
             Patch::load(shared, from, p.in_strides[i.value], p.in_column[i.value], p.n - j, columns, lines_of(p, at), lane);
-          else if constexpr (WITHIN) Patch::load(shared, from - within_word(from), along, p.n - j, columns, lane, 0, within_word(from));
           else Patch::load(shared, from, along, p.n - j, columns, lane);
         }
       });
@@ -215,7 +214,6 @@ struct Mover {
         char *shared = result_lines(k) + Output<o.value>::at, *to = first_result<o.value>(at, j);
         if constexpr (CROSS > 0)
           Results::store(shared, to, st, p.out_column[o.value], p.n - j, p.columns - at.column, lines_of(p, at), lane);
-        else if constexpr (WITHIN) Results::store(shared, to - within_word(to), st.along, p.n - j, p.columns - at.column, lane, within_word(to), j == 0);
         else Results::store(shared, to, st.along, p.n - j, p.columns - at.column, lane);
       }
     });

@@ -83,17 +83,17 @@ struct Worker : Mover {
     const char *list = patch(k) + HEADS_AT, *from = SEGMENTED ? heads_of(p, at, first(at)) : nullptr;
     return [=](int line) { return HEADS_LISTED && run + line != none && HeadList::head(list, from, run + line); };
   }
-  // Of the same: the first word of a strip, and what lanes keep of the runs before their own.
-  __device__ __forceinline__ u32* runs_of(int k, int strip, const Spot& at) const {
+  // Of the same: the first word of a strip, the bytes of it before the strip, and what lanes keep of the runs before their own.
+  __device__ __forceinline__ u32* runs_of(int k, int strip, const Spot& at, int& shift) const {
+    constexpr bool BACK = Input<0>::pitch < 0;
     int begin = Input<0>::begin;
     each<FLAT && (Input<0>::begin < 0)>([&](auto i) {
       typedef ColumnPatch<i.value> Patch;
-      const char* from = first_of<i.value>(p, at, first(at));
-      begin = Patch::phase(Patch::lowest(from - within_word(from), p.in_strides[i.value].along));
+      begin = Patch::phase(Patch::lowest(first_of<i.value>(p, at, first(at)), p.in_strides[i.value].along));
     });
-    if (WITHIN) begin &= ~3;
-    u32* words = (u32*)(patch(k) + begin);
-    return Held::word(Input<0>::pitch < 0 ? words + STRIPS * 32 * Held::RUN - 1 : words, strip * 32 * Held::RUN);
+    shift = WITHIN ? (BACK ? -begin : begin) & 3 : 0;
+    u32* words = (u32*)(patch(k) + (BACK ? begin + shift : begin - shift));
+    return Held::word(BACK ? words + STRIPS * 32 * Held::RUN - 1 : words, strip * 32 * Held::RUN);
   }
   __device__ __forceinline__ u32* kept(int k, int strip) const {
     return (u32*)(patch(k) + HEADS_AT) - (STRIPS - strip) * Held::STRIP;
@@ -107,12 +107,9 @@ struct Worker : Mover {
     for (int i = 0; i < VECTOR * STRIPS; i++) {
       int v = i / STRIPS, strip = i % STRIPS;
       if constexpr (FLAT) {
-        u32* runs = runs_of(k, strip, at);
-        if (WITHIN && first(at) == 0 && strip == 0 && lane == 0) {
-          const u32 line = ~0u << 8 * within_word(first_of<0>(p, at, 0));
-          *runs = (*runs & line) | (NEUTRAL & ~line);
-        }
-        bool some = Held::sum_run(Held::word(runs, lane * Held::RUN), heads_of_lines(k, strip, at));
+        int shift;
+        u32* runs = runs_of(k, strip, at, shift);
+        bool some = Held::sum_run(Held::word(runs, lane * Held::RUN), shift, heads_of_lines(k, strip, at));
         u32 starts = SEGMENTED ? __ballot_sync(FULL, some) : 0;
         keep_heads(k, v, strip, starts);
         __syncwarp();  // all lanes have summed theirs
@@ -164,8 +161,10 @@ struct Worker : Mover {
       bool some = (INITIAL || at.t > 0 || part(strip) > 0) && !anew;
       u32 start = NEUTRAL;
       each<INITIAL>([&](auto) { start = to_words(start_of(p, at.row)).w[0]; });
-      Held::finish_run(Held::word(runs_of(k, strip, at), lane * Held::RUN), kept(k, strip) + lane * Held::STEP,
-                       s.prefixes[stage_of(k)][part(strip)], some, start, heads_of_lines(k, strip, at));
+      int shift;
+      u32* run = Held::word(runs_of(k, strip, at, shift), lane * Held::RUN);
+      Held::finish_run(run, shift, kept(k, strip) + lane * Held::STEP, s.prefixes[stage_of(k)][part(strip)], some, start,
+                       heads_of_lines(k, strip, at));
       return;
     }
     i64 j = first(at) + run(strip) * ITEMS, column = at.column + 32 * v + own;

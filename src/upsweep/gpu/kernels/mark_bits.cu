@@ -2,7 +2,7 @@
 #include "marks.cuh"
 
 // How many of the offsets lie before an item: a block asks for as many as it has threads at a time.
-__device__ __forceinline__ i64 offsets_before(const Mark& p, i64 item) {
+__device__ __forceinline__ i64 offsets_before(const MarkBits& p, i64 item) {
   __shared__ int found[2][THREADS / 32];  // for even and odd turns: a warp may be a turn ahead of another
   i64 low = 0, high = p.m;
   for (int turn = 0; low < high; turn ^= 1) {
@@ -21,7 +21,7 @@ __device__ __forceinline__ i64 offsets_before(const Mark& p, i64 item) {
 
 // A block finds the first offset of SPAN items, goes on from there, and writes all words of these items.
 constexpr int SPAN = 131072;
-extern "C" __global__ void __launch_bounds__(THREADS) upsweep_mark_bits(const __grid_constant__ Mark p) {
+extern "C" __global__ void __launch_bounds__(THREADS) upsweep_mark_bits(const __grid_constant__ MarkBits p) {
   __shared__ __align__(16) u32 words[SPAN / 32];
   const i64 first = (i64)blockIdx.x * SPAN;
   const int count = (int)((min(p.n - first, (i64)SPAN) + 31) / 32);

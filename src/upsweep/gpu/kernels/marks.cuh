@@ -11,9 +11,14 @@ struct Mark {
   const char* offsets; i64 m, stride; u8* flags; i64 n;
   __device__ __forceinline__ i64 offset(i64 i) const { return *(const i64*)(offsets + i * stride); }
 };
+// Seen from the last item on: the first item of a segment backwards is the one before the next segment's offset.
+struct MarkBits : Mark {
+  i64 back;
+  __device__ __forceinline__ i64 offset(i64 i) const { return back ? n - Mark::offset(i) : Mark::offset(i); }
+};
 
 // Calls mark(offset) for this thread's share of BATCH * THREADS offsets from `start` on.
-template <class F> __device__ __forceinline__ void each_offset(const Mark& p, i64 start, F&& mark) {
+template <class P, class F> __device__ __forceinline__ void each_offset(const P& p, i64 start, F&& mark) {
   i64 at[BATCH];
 #pragma unroll
   for (int k = 0; k < BATCH; k++) {

@@ -56,7 +56,9 @@ struct And { template <class T> __device__ T operator()(T a, T b) const { return
 struct Or { template <class T> __device__ T operator()(T a, T b) const { return T(a | b); } };
 struct Xor { template <class T> __device__ T operator()(T a, T b) const { return T(a ^ b); } };
 struct Last { template <class T> __device__ T operator()(T a, T b) const { return select(equals(b, b), b, a); } };
-struct AddBytes { __device__ u32 operator()(u32 a, u32 b) const { return ((a & 0x7f7f7f7fu) + (b & 0x7f7f7f7fu)) ^ ((a ^ b) & 0x80808080u); } };
+// Of the bytes or halves of a word, by their highest bits.
+template <u32 HIGH> struct AddParts { __device__ u32 operator()(u32 a, u32 b) const { return ((a & ~HIGH) + (b & ~HIGH)) ^ ((a ^ b) & HIGH); } };
+template <u32 (*HALVES)(u32, u32)> struct HalvesOf { __device__ u32 operator()(u32 a, u32 b) const { return HALVES(a, b); } };
 // Of four bytes, as the high bytes of two pairs of 16 bits: of the even ones, and of the odd ones.
 template <u32 (*HALVES)(u32, u32)> struct BytesOf { __device__ u32 operator()(u32 a, u32 b) const { return __byte_perm(HALVES(a << 8, b << 8), HALVES(a, b), 0x7351); } };
 struct AddTimes { __device__ i64 operator()(i64 a, i64 b) const { return a == NOT_A_TIME || b == NOT_A_TIME ? NOT_A_TIME : plus(a, b); } };

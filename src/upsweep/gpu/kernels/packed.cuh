@@ -121,7 +121,7 @@ __device__ __forceinline__ u32 keep_bytes(u32 word, u32 kept, u32 others = EMPTY
 __device__ __forceinline__ u32 join_bytes(u32 a, u32 b) {
   if constexpr (BITS) return join_bits(a, b);
   else if constexpr (MOST) return __byte_perm(join_halves(a << 8, b << 8), join_halves(a, b), 0x7351);
-  else return AddBytes()(a, b);
+  else return AddParts<0x80808080u>()(a, b);
 }
 
 // The sum of the run from its last head on.

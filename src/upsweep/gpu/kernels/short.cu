@@ -1,6 +1,6 @@
 // Scans of short rows that a lane holds in registers, VECTOR of them. Either the rows are neighbours in memory, as along an outer
-// axis: then nothing is shared and nobody waits. Or they lie one behind another (BEHIND): then a block copies its stretch of memory
-// as it lies, in whole pieces of 16 bytes, by way of shared memory.
+// axis: then nothing is shared and nobody waits. Or they lie one behind another in some arrays (BEHIND): then a block copies its
+// stretch of memory as it lies, in whole pieces of 16 bytes, by way of shared memory.
 #include "params.cuh"
 #include "stretch.cuh"
 #include "thread.cuh"
@@ -77,7 +77,7 @@ struct Thread {
 #pragma unroll
         for (int k = 0; k < ITEMS; k++) get<I>(given[v][k]) = value;
       }
-    } else if constexpr (BEHIND) {
+    } else if constexpr (Input<I>::behind) {
       read_dense<I>(given);
     } else {
       read_lines<I>(given);
@@ -90,9 +90,16 @@ struct Thread {
     constexpr int N = SAME ? 1 : VECTOR, GRAIN = Input<I>::grain;
     const Strides& s = p.in_strides[I];
     const char* from = p.in[I] + row_offset(p, s, row) + (SAME ? 0 : column * (i64)sizeof(Load));
-    struct alignas(N * sizeof(Load)) Run { Load x[N]; } part[ITEMS];
+    struct alignas(BEHIND ? sizeof(Load) : N * sizeof(Load)) Run { Load x[N]; } part[ITEMS];
+    if (!BEHIND || column + VECTOR <= p.columns) {
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++, from += s.along) if (has(k)) part[k] = load_item<Run, GRAIN>(from);
+      for (int k = 0; k < ITEMS; k++, from += s.along) if (has(k)) part[k] = load_item<Run, GRAIN>(from);
+    } else {
+#pragma unroll
+      for (int k = 0; k < ITEMS; k++, from += s.along)
+#pragma unroll
+        for (int v = 0; v < N; v++) if (has(k)) part[k].x[v] = ((const Load*)from)[existing(column + v) - column];
+    }
 #pragma unroll
     for (int k = 0; k < ITEMS; k++)
 #pragma unroll
@@ -128,7 +135,7 @@ struct Thread {
 
   template <int O> __device__ __forceinline__ void write(const Result (&y)[VECTOR][ITEMS]) const {
     typedef typename Output<O>::Store Store;
-    if constexpr (BEHIND && !REDUCE) {
+    if constexpr (Output<O>::behind) {
       write_dense<O>(y);
     } else {
     constexpr int GRAIN = Output<O>::grain;
@@ -215,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
   i64 column = ((unit - (i64)row * p.column_groups) * TOGETHER + threadIdx.x % TOGETHER) * VECTOR;
   Thread own{p, row, column, memory};
   if constexpr (BEHIND) {
-    each<INPUTS>([&](auto i) { if constexpr (!Input<i.value>::still) own.in<i.value>().load(); });
+    each<INPUTS>([&](auto i) { if constexpr (Input<i.value>::behind) own.in<i.value>().load(); });
     commit_copies();
     each<OUTPUTS>([&](auto o) { if constexpr (Output<o.value>::apart) own.out<o.value>().fetch_rows(); });
     wait_copies<0>();
@@ -238,6 +245,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
   each<OUTPUTS>([&](auto o) { own.write<o.value>(y); });
   if constexpr (BEHIND && !REDUCE) {
     __syncthreads();  // all threads have written theirs
-    each<OUTPUTS>([&](auto o) { if constexpr (Output<o.value>::apart) own.out<o.value>().store_rows(); else own.out<o.value>().store(); });
+    each<OUTPUTS>([&](auto o) {
+      if constexpr (Output<o.value>::apart) own.out<o.value>().store_rows();
+      else if constexpr (Output<o.value>::behind) own.out<o.value>().store();
+    });
   }
 }

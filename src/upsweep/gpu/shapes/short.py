@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from upsweep.gpu.shapes import SEVERAL, Shape, power_of_two
+from upsweep.gpu.shapes import SEVERAL, Shape, power_of_two, power_of_two_below
 
 SHORT, FLAGS = 128, 32
 """Registers in which a lane holds the items of an axis, and the flags of segments that one more holds: axes of 100 f4 ran at .69
@@ -22,6 +22,10 @@ KNOWN = 16
 """Items of the longest rows, one behind another, whose length a kernel is compiled for. Of a copy (H200), lanes sharing rows ->
 rows in lanes: rows of 3 f4 .70 -> .97, of 5 .76 -> .98, of 7 .72 -> .96, of 9 .64 -> .99, of 17 .84 -> 1.0, of 33 .62 -> .99,
 of 65 .70 -> .98, of 127 .89 -> .96; of 3 i1 .06 -> 1.0, of 33 i1 .15 -> .49, of 100 i1 .29 -> .75, of 5 pairs .76 -> 1.0."""
+
+TURNED, TURNED_LEAST, TURNED_BYTES = 32, 1024, 64
+"""Items from which rows that lie one behind another in some arrays, and side by side in others, are turned in tiles of columns;
+the least such rows side by side; and bytes of a lane's rows, at most, where these are shorter: of more, more meet in one bank."""
 
 STEP = 8
 """Items by which the lengths of longer rows that share a kernel differ: what no row has takes no registers and no tests. Of a
@@ -52,4 +56,10 @@ def for_dense(n: int, words: int, smallest: int) -> Shape:
     vector = 1 if n > KNOWN else chunk if chunk * n * smallest > 16 else 3 * chunk
     while vector > 1 and vector * n * words > SEVERAL:
         vector //= 2
+    return Shape(max(2, power_of_two(n)), DENSE_WARPS, 1, vector=vector)
+
+
+def for_turned(n: int, largest: int) -> Shape:
+    """The shape for short rows that a lane turns: as many as TURNED_BYTES hold, of which one item comes by 16 bytes at most."""
+    vector = 1 if n > KNOWN else min(16 // largest, power_of_two_below(TURNED_BYTES // (n * largest)))
     return Shape(max(2, power_of_two(n)), DENSE_WARPS, 1, vector=vector)
