@@ -129,6 +129,12 @@ def test_many_tiles_of_columns_have_more_stages_where_they_fit(dtype, shape, arc
     assert chosen((op, [dtype], shape, 0, {}), arch)[1].shape.stages == stages
 
 
+@pytest.mark.parametrize(("n", "sets", "tiles"), [(1 << 16, 2, 256), (900, 2, 4), (300, 1, 1)])
+def test_halves_of_costly_operators_lie_in_wide_lines_unless_a_tile_holds_a_column(n, sets, tiles):
+    _, choice = chosen((ops.LOGADDEXP, ["f2"], (n, 1 << 15), 0, {}))
+    assert (choice.shape.vector, choice.tiles) == (sets, tiles)
+
+
 @pytest.mark.parametrize(("dtype", "blocks"), [("f4", (2, 3)), ("f8", (2, 2))])
 def test_costly_words_within_segments_share_a_multiprocessor_by_three_where_flags_are_bits(dtype, blocks):
     plan, choice = chosen((ops.LOGADDEXP, [dtype], (1 << 26,), 0, {"segmented": True}))

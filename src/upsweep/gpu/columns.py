@@ -15,6 +15,7 @@ from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_listed, for_stages
 from upsweep.gpu.shapes.columns import (
     COSTLY_BLOCKS,
+    COSTLY_LOW,
     FLAT,
     FLAT_LEAST,
     LITTLE,
@@ -227,9 +228,9 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
         line = 4
-    # Halves of a costly operator lie as their sums would.
-    if costly(plan) and not plan.reduce:
-        line = max(line, 4)
+    narrow = costly(plan) and not plan.reduce and max(sizes) == 2
+    if narrow and layout.n <= COSTLY_LOW:
+        line = 4
 
     for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
         made = Columns(shape, layout, columns, chip)
@@ -244,7 +245,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         shape = for_columns(
             layout.n, columns, item, words_read(layout), line, warps, again, pair, plan.segmented, plan.sums
         )
-        if costly(plan) and line >= 4 and shape.warps == WARPS:
+        if costly(plan) and (narrow or line >= 4) and shape.warps == WARPS:
             shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
         staged, uneven = single and not turning, False
         if alone and turning:
@@ -259,7 +260,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 layout.n,
                 columns,
                 taken,
-                alone and not (apart or costly(plan)),
+                alone and not (apart or narrow),
                 wide,
                 item > MANY,
                 layout.bytes > 0,
@@ -270,9 +271,11 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         elif shape.lanes == 32 and are_uneven(layout):
             grain = grain_of(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):
-                shape = for_loose(shape, columns, line, item > MANY)
+                shape = for_loose(shape, columns, 4 if narrow else line, item > MANY)
             elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
                 shape, uneven = for_uneven(shape), size == 4
+                if narrow:
+                    shape = replace(shape, blocks=COSTLY_BLOCKS)
             staged = staged and (shape.loose or uneven)
         if shape.loose:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
