@@ -12,7 +12,7 @@ from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart, scanned
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
-from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_listed, for_stages
+from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_costly, for_listed, for_stages
 from upsweep.gpu.shapes.columns import (
     COSTLY_BLOCKS,
     COSTLY_LOW,
@@ -282,6 +282,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         # Lines of reductions that begin at sectors take as long in more stages.
         staged = staged and (shape.loose or not plan.reduce)
         forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
+        if costly(plan) and not (plan.reduce or turning):
+            forms = for_costly(shape)
         if listed and sizes == [4] and item == 1 and not turning:
             forms = for_listed(shape, columns)
         for more in forms:
