@@ -25,7 +25,8 @@ GUARD = "if (WHOLE && 32 * v + own >= COLUMNS) return;"
 @pytest.fixture
 def costly(emulated, monkeypatch):
     """All operators count as costly, so that columns keep block sums, in the forms of large arrays."""
-    monkeypatch.setattr("upsweep.gpu.columns.costly", lambda plan: True)
+    for place in ("columns", "text"):
+        monkeypatch.setattr(f"upsweep.gpu.{place}.costly", lambda plan: True)
     monkeypatch.setattr("upsweep.gpu.columns._fill", lambda choice: True)
     monkeypatch.setattr("upsweep.gpu.columns.for_one", lambda *given: None)
     monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
