@@ -15,16 +15,20 @@ KEPT = [
     Call("hash-u64", ((3, 300, 5), 1), reverse=True, exclusive=True, initial="rows"),
     Call("hash-u64", ((400, 37), 0), segments="lengths"),
     Call("hash-u64", ((300, 40), 0), segments="flags", reverse=True, initial="rows"),
-    Call("logaddexp-float32", ((900, 35), 0), exclusive=True),
+    Call("logaddexp-bfloat16", ((900, 35), 0), exclusive=True),
+    Call("add-float16", ((600, 64), 0), segments="lengths", reverse=True),
 ]
-"""Stretches whose last lanes have no column, lines that begin anywhere and lines at sectors."""
-GUARD = "if (!WHOLE || 32 * v + own < COLUMNS) ColumnPatch<I>::put"
+"""Stretches whose last lanes have no column, lines that begin anywhere and lines at sectors; sums twice as wide as items."""
+GUARD = "if (WHOLE && 32 * v + own >= COLUMNS) return;"
 
 
 @pytest.fixture
 def costly(emulated, monkeypatch):
-    """All operators count as costly, so that columns keep block sums."""
-    monkeypatch.setattr("upsweep.gpu.columns.costly", lambda plan: True)
+    """All operators count as costly, so that columns keep block sums, in the forms of large arrays."""
+    for place in ("columns", "text"):
+        monkeypatch.setattr(f"upsweep.gpu.{place}.costly", lambda plan: True)
+    monkeypatch.setattr("upsweep.gpu.columns._fill", lambda choice: True)
+    monkeypatch.setattr("upsweep.gpu.columns.for_one", lambda *given: None)
     monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
     emulated.forget()
     yield emulated
@@ -42,7 +46,7 @@ def test_a_lane_without_a_column_that_kept_sums_is_found(costly, monkeypatch):
 
     whole = compile.text
     assert GUARD in whole("columns", "")
-    monkeypatch.setattr(compile, "text", lambda *what: whole(*what).replace(GUARD, "ColumnPatch<I>::put"))
+    monkeypatch.setattr(compile, "text", lambda *what: whole(*what).replace(GUARD, ""))
     costly.forget()
     assert wrong(KEPT[0], costly)
 

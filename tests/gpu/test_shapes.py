@@ -122,14 +122,20 @@ def test_rows_are_reduced_by_several_blocks_each(dtype, shape, kernel, grid):
         ("i4", (1 << 25, 2), 90, 3),
         ("f2", (1 << 20, 255), 90, 2),
         ("i1", (1 << 22, 1024), 90, 3),
-        ("logaddexp f4", (1 << 20, 256), 90, 2),
+        ("logaddexp f4", (1 << 20, 256), 90, 3),
     ],
 )
 def test_many_tiles_of_columns_have_more_stages_where_they_fit(dtype, shape, arch, stages):
-    """Few tiles leave the GPU empty, a GPU with less shared memory has no room, and a costly operator wants all warps."""
+    """Few tiles leave the GPU empty, a GPU with less shared memory has no room, and a costly operator keeps its warps."""
     *costly, dtype = dtype.split()
     op = ops.LOGADDEXP if costly else ops.ADD
     assert chosen((op, [dtype], shape, 0, {}), arch)[1].shape.stages == stages
+
+
+@pytest.mark.parametrize(("n", "sets", "tiles"), [(1 << 16, 2, 256), (900, 2, 4), (300, 1, 1)])
+def test_halves_of_costly_operators_lie_in_wide_lines_unless_a_tile_holds_a_column(n, sets, tiles):
+    _, choice = chosen((ops.LOGADDEXP, ["f2"], (n, 1 << 15), 0, {}))
+    assert (choice.shape.vector, choice.tiles) == (sets, tiles)
 
 
 @pytest.mark.parametrize(("dtype", "blocks"), [("f4", (2, 3)), ("f8", (2, 2))])

@@ -12,9 +12,10 @@ from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart, scanned
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
-from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_listed, for_stages
+from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_costly, for_listed, for_stages
 from upsweep.gpu.shapes.columns import (
     COSTLY_BLOCKS,
+    COSTLY_LOW,
     FLAT,
     FLAT_LEAST,
     LITTLE,
@@ -93,7 +94,7 @@ class Columns(Choice):
         heads = self.layout.heads
         flags = 0 if heads is None else heads_of_lines(self.shape, heads, self.bits)
         own = results_of_lines(plan, self.layout, self.shape)[-1]
-        lines = warps * (stages * (patches(self.layout, self.shape)[-1] + flags) + own)
+        lines = warps * (stages * (self._patches(plan)[-1] + flags) + own)
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
         sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
@@ -108,7 +109,7 @@ class Columns(Choice):
         return words and not self.shape.flat and self.columns <= LISTED_MOST
 
     def places(self, plan: Plan) -> tuple[list[int], list[int], int]:
-        *inputs, heads = patches(self.layout, self.shape)
+        *inputs, heads = self._patches(plan)
         return inputs, places_of_lines(plan, self.layout, self.shape), heads
 
     def spec(self, plan: Plan) -> str:
@@ -117,6 +118,7 @@ class Columns(Choice):
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()}, WITHIN = {str(self.within).lower()};\n"
             f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
+            f"constexpr bool SPLIT = {str(self._lower(plan) > 0).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
             f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"
@@ -124,12 +126,23 @@ class Columns(Choice):
         return f"{numbers}\n{super().spec(plan)}"
 
     def _keeps(self, plan: Plan) -> bool:
-        """Whether block sums take the place of items, which are as wide, so that items of a costly operator are not swept up
-        twice."""
-        plain = plan.map is plan.finish is None and plan.loads == plan.accumulators and not plan.reduce
+        """Whether block sums take the place of items, which are as wide or half as wide, so that items of a costly operator are
+        not swept up twice."""
         (x, *others), size = self.layout.loads, plan.loads[0].itemsize
-        lines = patched(x) and not (turned(x) or others or self.shape.cross) and x.size == size >= 4
-        return lines and plain and costly(plan)
+        lines = patched(x) and not (turned(x) or others or self.shape.cross) and x.size == size
+        fitting = plan.loads == plan.accumulators or plan.accumulators[0].itemsize == 2 * size
+        return lines and fitting and plan.map is plan.finish is None and not plan.reduce and costly(plan)
+
+    def _lower(self, plan: Plan) -> int:
+        """Bytes of the lower halves of a warp's block sums that are twice as wide as items."""
+        size, shape = plan.loads[0].itemsize, self.shape
+        halves = self._keeps(plan) and plan.accumulators[0].itemsize > size
+        return halves * shape.vector * shape.strips * (shape.items // 2 - (shape.lanes == 32)) * 32 * size
+
+    def _patches(self, plan: Plan) -> list[int]:
+        """The places of a warp's inputs, and behind them and the lower halves of sums the place of its heads."""
+        *inputs, end = patches(self.layout, self.shape)
+        return [*inputs, end + self._lower(plan)]
 
     def moved(self, plan: Plan, x: Lane, at: int, read: bool) -> dict[str, Any]:
         loose, sums = patched(x) and at >= 0, not read and x is self.layout.stores[-1]
@@ -215,6 +228,9 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
     if turning:
         line = 4
+    narrow = costly(plan) and not plan.reduce and max(sizes) == 2
+    if narrow and layout.n <= COSTLY_LOW:
+        line = 4
 
     for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
         made = Columns(shape, layout, columns, chip)
@@ -229,7 +245,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         shape = for_columns(
             layout.n, columns, item, words_read(layout), line, warps, again, pair, plan.segmented, plan.sums
         )
-        if costly(plan) and line >= 4 and shape.warps == WARPS:
+        if costly(plan) and (narrow or line >= 4) and shape.warps == WARPS:
             shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
         staged, uneven = single and not turning, False
         if alone and turning:
@@ -244,7 +260,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 layout.n,
                 columns,
                 taken,
-                alone and not apart,
+                alone and not (apart or narrow),
                 wide,
                 item > MANY,
                 layout.bytes > 0,
@@ -255,15 +271,19 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         elif shape.lanes == 32 and are_uneven(layout):
             grain = grain_of(layout, 64 * shape.vector, columns)
             if loose and (grain < 4 or (item == 1 and grain < 16)):
-                shape = for_loose(shape, columns, line, item > MANY)
+                shape = for_loose(shape, columns, 4 if narrow else line, item > MANY)
             elif item == 1 and grain >= 4 and shape.vector <= 2 and not (plan.reduce or plan.segmented):
                 shape, uneven = for_uneven(shape), size == 4
+                if narrow:
+                    shape = replace(shape, blocks=COSTLY_BLOCKS)
             staged = staged and (shape.loose or uneven)
         if shape.loose:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
         # Lines of reductions that begin at sectors take as long in more stages.
         staged = staged and (shape.loose or not plan.reduce)
         forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
+        if costly(plan) and not (plan.reduce or turning):
+            forms = for_costly(shape)
         if listed and sizes == [4] and item == 1 and not turning:
             forms = for_listed(shape, columns)
         for more in forms:

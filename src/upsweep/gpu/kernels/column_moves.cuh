@@ -135,12 +135,40 @@ struct Mover {
     if constexpr (Input<I>::pitch) from += Patch::origin(first_of<I>(p, at, first(at)), p.in_strides[I].along);
     return from;
   }
-  // Block sums take the place of the items of input I. A lane without a column has no place.
+  // Block sums take the place of the items of input I. Of items half as wide a sum's upper half does, and its lower half has another
+  // place; every second sum is the item itself. A lane without a column has no place.
   template <int I> __device__ __forceinline__ void keep_sums(int k, int v, int strip, const Spot& at, const Item (&x)[ITEMS]) const {
     char* to = run_of<I>(k, v, strip, at);
+    if (WHOLE && 32 * v + own >= COLUMNS) return;
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++)
-      if (!WHOLE || 32 * v + own < COLUMNS) ColumnPatch<I>::put(to, i, get<I>(x[i]));
+    for (int i = 0; i < SUMS; i++) {
+      if constexpr (!SPLIT) ColumnPatch<I>::put(to, i, get<I>(x[i]));
+      else if (i % 2) {
+        typename Input<I>::Load halves[2];
+        memcpy(halves, &get<I>(x[i]), sizeof halves);
+        lower_halves<I>(k, v, strip)[i / 2 * 32] = halves[0];
+        ColumnPatch<I>::put(to, i, halves[1]);
+      }
+    }
+  }
+  template <int I> __device__ __forceinline__ void kept_sums(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS]) const {
+    const char* from = run_of<I>(k, v, strip, at);
+#pragma unroll
+    for (int i = 0; i < SUMS; i++) {
+      typename Input<I>::Load item = ColumnPatch<I>::get(from, i), halves[2] = {item, item};
+      if (!SPLIT || i % 2 == 0) get<I>(x[i]) = convert<typename Input<I>::Value>(item);
+      else {
+        halves[0] = lower_halves<I>(k, v, strip)[i / 2 * 32];
+        memcpy(&get<I>(x[i]), halves, sizeof halves);
+      }
+    }
+  }
+  // The sums of a run but for the last, which is asked for where there are runs below; and this lane's lower halves, of column set v and
+  // of a strip.
+  static constexpr int SUMS = SUBS > 1 ? ITEMS : ITEMS - 1;
+  template <int I> __device__ __forceinline__ typename Input<I>::Load* lower_halves(int k, int v, int strip) const {
+    typedef typename Input<I>::Load Half;
+    return (Half*)(patch(k) + HEADS_AT) - ((VECTOR - v) * STRIPS - strip) * (SUMS / 2 * 32) + lane;
   }
 
   // Results of runs one below another, and narrow ones, are written in the place of the items, and from there line by line.

@@ -110,12 +110,25 @@ __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, c
   int mine = 32 * v + lane % LANES;
   Item start = {};
   if (INITIAL || EXCLUSIVE) start = start_of_column(p, at, mine);
+  auto& prefixes = s.prefixes[stage_of(k)];
   Element e[PARTS];
   sum_parts(s.sums[stage_of(k)], mine, e);
+  u64 heads = 0;
+#pragma unroll
+  for (int w = 0; COSTLY && w < PARTS - 1; w++) {
+    prefixes[w + 1][mine] = e[w].value;
+    heads |= (u64)head_of(e[w]) << w;
+  }
   Prefix before, next;
   look_back(tree_of(p, at, v, epoch, lane), at.t, e[PARTS - 1], start, before, next);
-  sum_parts(s.sums[stage_of(k)], mine, e);  // again: to keep it all the while costs more registers than there are
-  auto& prefixes = s.prefixes[stage_of(k)];
+  // Again, as to keep them all the while costs more registers than there are. Those of a costly operator lie where prefixes will.
+  if constexpr (COSTLY) {
+#pragma unroll
+    for (int w = 0; w < PARTS - 1; w++) e[w] = element(prefixes[w + 1][mine], heads >> w & 1);
+    __syncwarp();  // lanes that share a column have read them
+  } else {
+    sum_parts(s.sums[stage_of(k)], mine, e);
+  }
   prefixes[0][mine] = before.value;
   if constexpr (!EXCLUSIVE) prefixes[PARTS][mine] = next.value;
 #pragma unroll

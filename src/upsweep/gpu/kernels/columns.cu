@@ -26,9 +26,12 @@ struct Worker : Mover {
   }
   // The same swept up; `swept` are its heads, swept up likewise. KEPT sums have been swept up by `sum`.
   __device__ __forceinline__ void read(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS], u32& swept) const {
-    read_items(k, v, strip, at, x);
+    each<KEPT>([&](auto i) { kept_sums<i.value>(k, v, strip, at, x); });
     if constexpr (KEPT) up_sweep_heads<ITEMS>(swept);
-    else up_sweep(x, swept);
+    else {
+      read_items(k, v, strip, at, x);
+      up_sweep(x, swept);
+    }
   }
 
   // Bit i: a segment starts at item i of the run.

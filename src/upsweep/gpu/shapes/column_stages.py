@@ -83,6 +83,12 @@ def for_stages(
     return replace(shape, warps=2 * shape.warps, blocks=1, stages=3), replace(shape, blocks=2, stages=3)
 
 
+def for_costly(shape: Shape) -> tuple[Shape, ...]:
+    """The same for costly operators, in as many blocks: a serving warp's chain of them takes as long as a tile of the warps that
+    work, and three stages have a serving warp each."""
+    return (replace(shape, stages=3),)
+
+
 EIGHT = {
     1: ((16, 8, 2, 4), (16, 8, 2, 3)),
     2: ((8, 16, 1, 3),),

@@ -84,6 +84,11 @@ COSTLY_BLOCKS = 2
 """The most blocks of eight warps of costly operators on words, which want registers more than warps. Of a copy (H200), logaddexp
 by three blocks -> two: 16384 x 4096 f4 .622 -> .631, 4000000 x 13 f4 .37 -> .41, 8192 x 2048 f8 .242 -> .268."""
 
+COSTLY_LOW = 13 * 32
+"""Items of a column up to which halves of costly operators lie as their sums would, so that one tile may hold it: 300 x 100000 f2
+.353 of a copy, in lines twice as wide .244. Longer ones are faster in these: 16384 x 4096 bf16 .332 -> .343, by flags .267 ->
+.300, 100000 x 1000 .272 -> .310, 111503 x 192 by lengths .252 -> .274 (H200)."""
+
 STRIPS = 4
 """The most strips of a warp, where lines are so short that a tile would have few bytes."""
 
