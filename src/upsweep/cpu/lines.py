@@ -38,7 +38,7 @@ def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
     def come(array, along, across, scratch, pitch, lines, count):
         if along == count * across and pitch == count * computed_size:
             lines, count = 1, lines * count
-        dense = count < min(SHORT_LINE, lines) and across == size
+        dense = 0 < count < min(SHORT_LINE, lines) and across == size
         if dense and same:
             _copy_short(scratch, pitch, array, along, lines, count * size)
             return
