@@ -59,6 +59,19 @@ def test_rectangles_whose_pieces_are_small_are_brought(long, name, forms):
     assert {"upsweep_bring", "upsweep_columns"} <= long.gpu.loaded
 
 
+@pytest.mark.parametrize("dtype", every(2, ["u1", "u2"]))
+@pytest.mark.parametrize(("shape", "axis"), every(2, [((301, 35), 0), ((35, 301), 1)]))
+def test_narrow_rows_along_memory_are_scanned_there(long, dtype, shape, axis):
+    """Inputs or results are brought, in which rows lie across. A flag for each item lies as results do."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 256, shape, dtype)
+    assert same(long, x, fortran(x), axis, segments=up.segments.flags(rng.random(shape[axis]) < 0.1))
+    assert "upsweep_bring" in long.gpu.loaded
+    assert "upsweep_columns" not in long.gpu.loaded
+    assert same(long, x, fortran(x), axis, segments=up.segments.flags(rng.random(shape) < 0.1))
+    assert ("upsweep_columns" in long.gpu.loaded) == (axis == 0)
+
+
 def test_a_rectangle_of_whole_pieces_is_turned_in_its_tile(long):
     x = np.random.default_rng(1).integers(0, 1 << 16, (24, 150, 32), np.uint16)
     assert same(long, x, fortran(x), 1)

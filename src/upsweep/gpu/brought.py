@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from upsweep.gpu import driver, launch, shapes
+from upsweep.gpu import driver, launch, params, shapes
 from upsweep.gpu.columns import Columns
 from upsweep.gpu.demands import turned_piece
 from upsweep.gpu.layout import Layout, Strided, arrange, turned
@@ -113,7 +113,7 @@ def _moves_of(
     full = [p for p in places if p[1] >= 0 and _is_full(plan.shape, p[0])]
     if not full or not results:
         return None
-    by = (full if plan.reduce else results)[0][0]
+    by = (full if plan.reduce or _along(plan, full[0], results[0], heads) else results)[0][0]
     order = tuple(sorted(range(len(plan.shape)), key=lambda d: -abs(by[d])))
     sizes = [d.itemsize for d in plan.loads]
     dense = [(_strides(plan.shape, order, size), 0) for size in sizes]
@@ -159,7 +159,7 @@ def _line(layout: Layout, choice: launch.Choice) -> int | None:
     if not layout.dims or not arrays or choice.kernel in ("short", "batches"):
         return None
     if choice.across:
-        pieces = [turned_piece(layout, x, choice.shape.items) for x in arrays if turned(x) and x.size == 1]
+        pieces = [turned_piece(layout, x, choice.shape.items) for x in arrays if turned(x)]
         if pieces and min(pieces) < bringing.TURNED:
             return min(pieces)
         line = layout.dims[-1] * min(x.size for x in arrays)
@@ -177,6 +177,13 @@ def _line(layout: Layout, choice: launch.Choice) -> int | None:
 def _is_full(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether no item stands for several."""
     return len(strides) == len(shape) and all(s for n, s in zip(shape, strides) if n > 1)
+
+
+def _along(plan: Plan, x: Strided, y: Strided, heads: Strided | None) -> bool:
+    """Whether rows lie along memory in an input alone, and are scanned so, as they are long and narrow: their results are turned."""
+    near, size = abs(x[0][plan.axis]) == plan.loads[0].itemsize, params.stored(plan)[0].itemsize
+    shared = heads is None or len(heads[0]) < len(plan.shape)
+    return near and abs(y[0][plan.axis]) != size and size <= 2 and shared and plan.n >= bringing.ALONG
 
 
 def _among(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:

@@ -46,9 +46,13 @@ SECTOR = 32
 and so are lines of columns of so few bytes."""
 
 TURNED = 4
-"""Bytes from which a tile of columns turns bytes that touch along the axis; with fewer at once, the array is brought first. Of a
+"""Bytes from which a tile of columns turns items that touch along the axis; with fewer at once, the array is brought first. Of a
 copy (H200), turned in the tile -> brought: truths of 3611 x 20342 transposed along axis 0 .157 -> .192, along axis 1 .149 ->
-.173; but f2 of 4097 x 10343 .284 -> .278."""
+.173."""
+
+ALONG = 256
+"""Items of a row from which bytes and halves that lie along memory in an input are scanned there, and their results brought, as
+columns that begin within words are slower than rows."""
 
 SQUARE, SQUARE_LEAST = 16, 20 << 20
 """Bytes of a piece from which the results of a rectangle of columns of two bytes are turned in the tile; with less at once, an
