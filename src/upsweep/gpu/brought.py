@@ -142,15 +142,19 @@ def _by_bytes(made: Plan, choice: launch.Choice) -> bool:
 
 
 def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
-    """Whether columns are a rectangle of items of two bytes, whose lines come item by item, or go in such pieces that copies of
-    large arrays are faster."""
+    """Whether columns are a rectangle whose lines come item by item, or go in such pieces, or leave so many lanes without a column,
+    that copies of large arrays are faster."""
     if not (isinstance(choice, Columns) and choice.shape.cross):
         return False
     moving, stores = choice.layout.moving(), choice.layout.stores
-    if min(x.size for x in (*moving, *stores)) != 2:
-        return False
+    size = min(x.size for x in (*moving, *stores))
     read, written = (min(map(choice.grain_of_square, arrays)) for arrays in (moving, stores))
-    return read == 2 or (written < bringing.SQUARE and 2 * prod(plan.shape) >= bringing.SQUARE_LEAST)
+    large = size * prod(plan.shape) >= bringing.SQUARE_LEAST
+    if size == 2:
+        return read == 2 or (written < bringing.SQUARE and large)
+    lanes = choice.rows * choice.column_groups * choice.width
+    few = lanes > bringing.IDLE.get(size, lanes) * prod(plan.row_shape)
+    return large and (few or (plan.segmented and size == read == 4))
 
 
 def _line(layout: Layout, choice: launch.Choice) -> int | None:
