@@ -60,7 +60,7 @@ array of so many bytes is brought first, as is one whose pieces are single items
 by the bytes of pieces read and written: 2 and 16 .092 -> .326, 2 and 4 .098 -> .308, 4 and 4 .244 -> .301, 16 and 4 .277 -> .334,
 16 and 2 .249 -> .267, 8 and 2 .273 -> .318; but 4 and 16 .441 -> .379, of 19 MB 8 and 2 .180 -> .145, 16 and 2 .220 -> .181."""
 
-IDLE = {4: 1.7}
+IDLE = {4: 1.7, 8: 2}
 """The most lanes for a column in such rectangles, of which copies of large arrays are no faster, by the bytes of an item."""
 
 AMONG = 8
