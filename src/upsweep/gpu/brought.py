@@ -142,8 +142,8 @@ def _by_bytes(made: Plan, choice: launch.Choice) -> bool:
 
 
 def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
-    """Whether columns are a rectangle whose lines come item by item, or go in such pieces, or leave so many lanes without a column,
-    that copies of large arrays are faster."""
+    """Whether columns are a rectangle whose lines come item by item, or go in such pieces, or leave so many lanes idle, that
+    copies of large arrays are faster."""
     if not (isinstance(choice, Columns) and choice.shape.cross):
         return False
     moving, stores = choice.layout.moving(), choice.layout.stores
@@ -184,7 +184,7 @@ def _is_full(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _along(plan: Plan, x: Strided, y: Strided, heads: Strided | None) -> bool:
-    """Whether rows lie along memory in an input alone, and are scanned so, as they are long and narrow: their results are turned."""
+    """Whether rows lie along memory in the input alone, and are so long and narrow that they are scanned there."""
     near, size = abs(x[0][plan.axis]) == plan.loads[0].itemsize, params.stored(plan)[0].itemsize
     shared = heads is None or len(heads[0]) < len(plan.shape)
     return near and abs(y[0][plan.axis]) != size and size <= 2 and shared and plan.n >= bringing.ALONG
