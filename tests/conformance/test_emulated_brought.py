@@ -10,11 +10,13 @@ from portions import every
 from upsweep.gpu import alike, alike_lines, brought
 
 SQUARES = {
-    "pieces of two bytes": (17, 300, 19),
-    "pieces of four bytes one way": (24, 150, 22),
-    "pieces of eight bytes": (20, 3, 150, 36),
+    "pieces of two bytes": ("u2", (17, 300, 19)),
+    "pieces of four bytes one way": ("u2", (24, 150, 22)),
+    "pieces of eight bytes": ("u2", (20, 3, 150, 36)),
+    "lanes without a column": ("u4", (16, 150, 9)),
+    "pieces of four bytes within segments": ("u4", (33, 150, 28)),
 }
-"""Arrays of two bytes that lie in Fortran's order, so that columns are a rectangle."""
+"""Arrays that lie in Fortran's order, so that columns are a rectangle."""
 AMONG = {"bytes": ("u1", (40, 150, 7)), "halves": ("u2", (20, 200, 5)), "words": ("u4", (33, 120, 3))}
 """Lines of few neighbours, that lie with the first two dimensions in the other order."""
 
@@ -53,10 +55,25 @@ def fortran(x: np.ndarray) -> np.ndarray:
     "forms", every(2, [{"reverse": True, "exclusive": True}, {}]), ids=["backwards", "forwards"]
 )
 def test_rectangles_whose_pieces_are_small_are_brought(long, name, forms):
-    shape = SQUARES[name]
-    x = np.random.default_rng(1).integers(0, 1 << 16, shape, np.uint16)
-    assert same(long, x, fortran(x), len(shape) - 2, **forms)
+    dtype, shape = SQUARES[name]
+    axis, rng = len(shape) - 2, np.random.default_rng(1)
+    x = rng.integers(0, 1 << 16, shape, dtype)
+    given = {"segments": up.segments.flags(rng.random(shape[axis]) < 0.1)} if "segments" in name else {}
+    assert same(long, x, fortran(x), axis, **forms, **given)
     assert {"upsweep_bring", "upsweep_columns"} <= long.gpu.loaded
+
+
+@pytest.mark.parametrize("dtype", every(2, ["u1", "u2"]))
+@pytest.mark.parametrize(("shape", "axis"), every(2, [((301, 35), 0), ((35, 301), 1)]))
+def test_narrow_rows_along_memory_are_scanned_there(long, dtype, shape, axis):
+    """Inputs or results are brought, in which rows lie across. A flag for each item lies as results do."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 256, shape, dtype)
+    assert same(long, x, fortran(x), axis, segments=up.segments.flags(rng.random(shape[axis]) < 0.1))
+    assert "upsweep_bring" in long.gpu.loaded
+    assert "upsweep_columns" not in long.gpu.loaded
+    assert same(long, x, fortran(x), axis, segments=up.segments.flags(rng.random(shape) < 0.1))
+    assert ("upsweep_columns" in long.gpu.loaded) == (axis == 0)
 
 
 def test_a_rectangle_of_whole_pieces_is_turned_in_its_tile(long):

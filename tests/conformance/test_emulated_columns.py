@@ -52,9 +52,9 @@ def test_a_lane_without_a_column_that_kept_sums_is_found(costly, monkeypatch):
 
 
 IN_ORDER = [
-    Call("max-int8", ((3, 200, 150), 1), order="sequential"),
-    Call("max-float32", ((150, 333), 0), order="sequential", reverse=True, exclusive=True, initial="rows"),
     Call("add-int8", ((400, 101), 0), order="sequential", inside="offset", segments="lengths"),
+    Call("max-int8", ((3, 200, 150), 1), order="sequential"),
+    Call("last-float32", ((150, 333), 0), order="sequential", reverse=True, exclusive=True, initial="rows"),
     Call("max-bfloat16", ((300, 70), 0), order="sequential", inside="offset"),
 ]
 

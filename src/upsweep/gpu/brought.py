@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from upsweep.gpu import driver, launch, shapes
+from upsweep.gpu import driver, launch, params, shapes
 from upsweep.gpu.columns import Columns
 from upsweep.gpu.demands import turned_piece
 from upsweep.gpu.layout import Layout, Strided, arrange, turned
@@ -113,7 +113,7 @@ def _moves_of(
     full = [p for p in places if p[1] >= 0 and _is_full(plan.shape, p[0])]
     if not full or not results:
         return None
-    by = (full if plan.reduce else results)[0][0]
+    by = (full if plan.reduce or _along(plan, full[0], results[0], heads) else results)[0][0]
     order = tuple(sorted(range(len(plan.shape)), key=lambda d: -abs(by[d])))
     sizes = [d.itemsize for d in plan.loads]
     dense = [(_strides(plan.shape, order, size), 0) for size in sizes]
@@ -142,15 +142,19 @@ def _by_bytes(made: Plan, choice: launch.Choice) -> bool:
 
 
 def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
-    """Whether columns are a rectangle of items of two bytes, whose lines come item by item, or go in such pieces that copies of
-    large arrays are faster."""
+    """Whether columns are a rectangle whose lines come item by item, or go in such pieces, or leave so many lanes idle, that
+    copies of large arrays are faster."""
     if not (isinstance(choice, Columns) and choice.shape.cross):
         return False
     moving, stores = choice.layout.moving(), choice.layout.stores
-    if min(x.size for x in (*moving, *stores)) != 2:
-        return False
+    size = min(x.size for x in (*moving, *stores))
     read, written = (min(map(choice.grain_of_square, arrays)) for arrays in (moving, stores))
-    return read == 2 or (written < bringing.SQUARE and 2 * prod(plan.shape) >= bringing.SQUARE_LEAST)
+    large = size * prod(plan.shape) >= bringing.SQUARE_LEAST
+    if size == 2:
+        return read == 2 or (written < bringing.SQUARE and large)
+    lanes = choice.rows * choice.column_groups * choice.width
+    few = lanes > bringing.IDLE.get(size, lanes) * prod(plan.row_shape)
+    return large and (few or (plan.segmented and size == read == 4))
 
 
 def _line(layout: Layout, choice: launch.Choice) -> int | None:
@@ -159,7 +163,7 @@ def _line(layout: Layout, choice: launch.Choice) -> int | None:
     if not layout.dims or not arrays or choice.kernel in ("short", "batches"):
         return None
     if choice.across:
-        pieces = [turned_piece(layout, x, choice.shape.items) for x in arrays if turned(x) and x.size == 1]
+        pieces = [turned_piece(layout, x, choice.shape.items) for x in arrays if turned(x)]
         if pieces and min(pieces) < bringing.TURNED:
             return min(pieces)
         line = layout.dims[-1] * min(x.size for x in arrays)
@@ -177,6 +181,13 @@ def _line(layout: Layout, choice: launch.Choice) -> int | None:
 def _is_full(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether no item stands for several."""
     return len(strides) == len(shape) and all(s for n, s in zip(shape, strides) if n > 1)
+
+
+def _along(plan: Plan, x: Strided, y: Strided, heads: Strided | None) -> bool:
+    """Whether rows lie along memory in the input alone, and are so long and narrow that they are scanned there."""
+    near, size = abs(x[0][plan.axis]) == plan.loads[0].itemsize, params.stored(plan)[0].itemsize
+    shared = heads is None or len(heads[0]) < len(plan.shape)
+    return near and abs(y[0][plan.axis]) != size and size <= 2 and shared and plan.n >= bringing.ALONG
 
 
 def _among(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:

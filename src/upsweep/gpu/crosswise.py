@@ -11,8 +11,8 @@ from upsweep.gpu import bytewise, params
 from upsweep.gpu.choice import Abreast, Choice
 from upsweep.gpu.columns import Columns
 from upsweep.gpu.layout import Lane, Layout
-from upsweep.gpu.shapes import Chip, Shape
-from upsweep.gpu.shapes.crosswise import CROSSED_LEAST, for_crossed, for_walked
+from upsweep.gpu.shapes import Chip, Shape, power_of_two
+from upsweep.gpu.shapes.crosswise import CROSSED, CROSSED_LEAST, for_crossed, for_walked
 from upsweep.gpu.sharing import item_of
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
@@ -130,8 +130,9 @@ def _crossed(plan: Plan, layout: Layout) -> Layout | None:
     made = layout.with_rows([layout.dims[i] for i in pick], pick)
     lie = all(map(_lies, (*made.moving(), *made.stores))) and all(x.told for x in made.loads if x.still)
     shared = made.heads is None or not any(made.heads.rows[-2:])
-    least = min(x.size for x in (*made.moving(), *made.stores)) * min(made.dims[-2:])
-    wide = least >= CROSSED_LEAST and made.dims[-2] * made.dims[-1] >= 128
+    sizes = [x.size for x in (*made.moving(), *made.stores)]
+    half = CROSSED[power_of_two(max(sizes))][0] // 2
+    wide = min(sizes) * min(made.dims[-2:]) >= CROSSED_LEAST and made.dims[-2] * made.dims[-1] >= half
     return made if lie and shared and wide else None
 
 

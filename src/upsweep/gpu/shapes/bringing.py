@@ -46,15 +46,22 @@ SECTOR = 32
 and so are lines of columns of so few bytes."""
 
 TURNED = 4
-"""Bytes from which a tile of columns turns bytes that touch along the axis; with fewer at once, the array is brought first. Of a
+"""Bytes from which a tile of columns turns items that touch along the axis; with fewer at once, the array is brought first. Of a
 copy (H200), turned in the tile -> brought: truths of 3611 x 20342 transposed along axis 0 .157 -> .192, along axis 1 .149 ->
-.173; but f2 of 4097 x 10343 .284 -> .278."""
+.173."""
+
+ALONG = 256
+"""Items of a row from which bytes and halves that lie along memory in an input are scanned there, and their results brought, as
+columns that begin within words are slower than rows."""
 
 SQUARE, SQUARE_LEAST = 16, 20 << 20
 """Bytes of a piece from which the results of a rectangle of columns of two bytes are turned in the tile; with less at once, an
 array of so many bytes is brought first, as is one whose pieces are single items. Of a copy (H200), turned in the tile -> brought,
 by the bytes of pieces read and written: 2 and 16 .092 -> .326, 2 and 4 .098 -> .308, 4 and 4 .244 -> .301, 16 and 4 .277 -> .334,
 16 and 2 .249 -> .267, 8 and 2 .273 -> .318; but 4 and 16 .441 -> .379, of 19 MB 8 and 2 .180 -> .145, 16 and 2 .220 -> .181."""
+
+IDLE = {4: 1.7, 8: 2}
+"""The most lanes for a column in such rectangles, of which copies of large arrays are no faster, by the bytes of an item."""
 
 AMONG = 8
 """Bytes at once from which an array stays where it lies, if its few neighbours are neighbours in the other order too, as lines
