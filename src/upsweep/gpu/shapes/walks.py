@@ -50,8 +50,8 @@ SECTOR = 32
 """Bytes that memory hands over at once."""
 
 WORD = 4
-"""The least bytes that a lane copies to shared memory by no register. VECTOR_ROWS rows of halves or more are copied so where
-lines begin at words."""
+"""The least bytes that a lane copies to shared memory by no register. VECTOR_ROWS rows or more are copied so where lines begin
+at words."""
 
 WIDE_ROWS = 32768
 """Rows from which a lane then takes four, so that lines have 256 bytes: they share the sectors at their ends with others."""
@@ -137,12 +137,12 @@ def for_walk(
     """`size` is an item's bytes in a stage, `largest` that of its largest component. Lines begin at multiples of `grain`, up
     to 16. `asked` are the registers of an item on its way. Where several lanes bring a row, stages are longer: a stage costs its
     walk some 50 cycles."""
-    by_words = across and WORD <= grain < 16 and largest == HALF and rows >= VECTOR_ROWS
+    by_words = across and WORD <= grain < 16 and rows >= VECTOR_ROWS
     even = grain == 16 or by_words
     wide = SINGLE_ROWS if asked == 1 and largest == HALF and not by_words else VECTOR_ROWS
     several = across and rows >= wide and (even or largest != HALF)
     vector = NEIGHBOURS.get(largest, 1) if several else 1
-    vector = 4 if by_words and rows >= WIDE_ROWS else vector
+    vector = 4 if by_words and largest == HALF and rows >= WIDE_ROWS else vector
     items = power_of_two_below(min(8, 16 // (words * vector)))
     walks = min(max(WALKS), -(-rows // (32 * vector * MULTIPROCESSORS)))
     few = (HALVES if largest == HALF else FEW).get(asked, 0)
