@@ -54,7 +54,7 @@ WORD = 4
 at words."""
 
 WIDE_ROWS = 32768
-"""Rows from which a lane then takes four, so that lines have 256 bytes: they share the sectors at their ends with others."""
+"""Rows from which a lane takes four items of two bytes, so that lines have 256 bytes."""
 
 HALF = 2
 """Bytes of an item of half precision. Where lines begin at odd items a lane has one row of such items: 1535 columns of bf16
@@ -142,7 +142,7 @@ def for_walk(
     wide = SINGLE_ROWS if asked == 1 and largest == HALF and not by_words else VECTOR_ROWS
     several = across and rows >= wide and (even or largest != HALF)
     vector = NEIGHBOURS.get(largest, 1) if several else 1
-    vector = 4 if by_words and largest == HALF and rows >= WIDE_ROWS else vector
+    vector = 4 if across and even and largest == HALF and rows >= WIDE_ROWS else vector
     items = power_of_two_below(min(8, 16 // (words * vector)))
     walks = min(max(WALKS), -(-rows // (32 * vector * MULTIPROCESSORS)))
     few = (HALVES if largest == HALF else FEW).get(asked, 0)
