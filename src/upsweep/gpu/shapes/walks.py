@@ -50,15 +50,15 @@ SECTOR = 32
 """Bytes that memory hands over at once."""
 
 WORD = 4
-"""The least bytes that a lane copies to shared memory by no register. VECTOR_ROWS rows or more are copied so where lines begin
-at words."""
+"""The least bytes that a lane copies to shared memory by no register."""
 
-WIDE_ROWS = 32768
-"""Rows from which a lane takes four items of two bytes, so that lines have 256 bytes."""
+WIDE = 32768, 4
+"""Rows from which lines that begin at words are copied by words, and rows of a lane then of items of two bytes, so that lines have
+256 bytes."""
 
 HALF = 2
-"""Bytes of an item of half precision. Where lines begin at odd items a lane has one row of such items: 1535 columns of bf16
-.465 -> .575 of a copy, their gradients .34 -> .41, but of f4 .65 -> .58 (H200)."""
+"""Bytes of an item of half precision. Where lines begin anywhere a lane has one row of such items: 1535 columns of bf16 .465 ->
+.575 of a copy, their gradients .34 -> .41, but of f4 .65 -> .58 (H200)."""
 
 MULTIPROCESSORS = 132
 """Multiprocessors of the measured GPU: before a launch, the walks that share a multiprocessor are known only roughly."""
@@ -137,12 +137,13 @@ def for_walk(
     """`size` is an item's bytes in a stage, `largest` that of its largest component. Lines begin at multiples of `grain`, up
     to 16. `asked` are the registers of an item on its way. Where several lanes bring a row, stages are longer: a stage costs its
     walk some 50 cycles."""
-    by_words = across and WORD <= grain < 16 and rows >= VECTOR_ROWS
+    many, together = WIDE
+    by_words = across and WORD <= grain < 16 and rows >= many
     even = grain == 16 or by_words
-    wide = SINGLE_ROWS if asked == 1 and largest == HALF and not by_words else VECTOR_ROWS
+    wide = SINGLE_ROWS if asked == 1 and largest == HALF else VECTOR_ROWS
     several = across and rows >= wide and (even or largest != HALF)
     vector = NEIGHBOURS.get(largest, 1) if several else 1
-    vector = 4 if across and even and largest == HALF and rows >= WIDE_ROWS else vector
+    vector = together if across and even and largest == HALF and rows >= many else vector
     items = power_of_two_below(min(8, 16 // (words * vector)))
     walks = min(max(WALKS), -(-rows // (32 * vector * MULTIPROCESSORS)))
     few = (HALVES if largest == HALF else FEW).get(asked, 0)
