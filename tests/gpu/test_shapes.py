@@ -151,10 +151,6 @@ def test_lines_that_begin_anywhere_share_a_block_by_their_width(dtype, columns, 
     """Twice the warps of half the items, where shared memory and the look-back allow."""
     shape = chosen((ops.ADD, [dtype], (1 << 20, columns), 0, {}))[1].shape
     assert (shape.items, shape.warps, shape.stages) == form
-    for lines, columns, items in (880, 20841, 16), (1020, 12095, 8):
-        case = ops.AFFINE, ["f2", "f2"], (lines, columns), 0, {"alone": True, "kept": 1}
-        shape = chosen(case)[1].shape
-        assert (shape.items, shape.warps, shape.stages) == (items, 16, 2)
     shape = chosen((ops.ADD, ["f4"], (1 << 20, 17), 0, {"segmented": True, "listed": True}))[1].shape
     assert (shape.blocks, shape.strips, shape.stages) == (2, 1, 3)
 

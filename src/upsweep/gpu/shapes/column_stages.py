@@ -15,10 +15,6 @@ HALVES_WIDE = 1000
 """Columns of two bytes whose lines begin anywhere from which 16 warps hold 8 items of 256 columns each. Of a copy (H200): bf16 of
 1001 columns .664 -> .683, 2049 .632, 3001 .658 -> .699, 5001 .683 -> .730."""
 
-HALVES_PAIRED = (16, 16), (8, 16)
-"""Items and warps of such columns where what is combined is a pair, as in a recurrence with one number for each step: sums of 256
-columns do not fit. The best first that fits and has tiles enough."""
-
 APART = {
     (0, False): ((16, 8),),
     (2, False): ((32, 8), (16, 8)),
@@ -76,8 +72,7 @@ def for_stages(
         return pair, alone
     if shape.loose and size == 2:
         wide = replace(shape, items=8, vector=8, warps=16, blocks=1)
-        pairs = [replace(shape, items=i, vector=4, warps=w, blocks=1) for i, w in HALVES_PAIRED]
-        return (wide, *pairs) if columns >= HALVES_WIDE else ()
+        return (wide,) if columns >= HALVES_WIDE else ()
     if shape.loose or uneven:
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
         items, warps, stages = (8, 16, 2) if columns >= WIDE else (16, 8, 3)
