@@ -178,6 +178,19 @@ def test_lanes_that_move_several_columns_at_once_have_the_oracles_bits(emulated,
     assert found == {2}
 
 
+def test_lines_of_words_have_the_oracles_bits(emulated, monkeypatch):
+    """Lines begin at four bytes. The last block has a part of them, the last stage a part of the steps."""
+    from upsweep.gpu.shapes import walks
+
+    monkeypatch.setattr(walks, "HALVES", {})
+    monkeypatch.setattr(walks, "WIDE", (0, 4))
+    emulated.forget()
+    call = Call("affine-float16-float16", ((150, 138), 0), order="sequential", reverse=True, initial="rows")
+    assert wrong(call, emulated, 1) is None
+    assert "upsweep_walk" in emulated.gpu.loaded
+    emulated.forget()
+
+
 def test_gradients_in_order_move_several_columns_at_once(emulated, monkeypatch):
     """The finish reads items again."""
     from upsweep.gpu.shapes import walks

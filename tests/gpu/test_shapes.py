@@ -194,11 +194,14 @@ def test_rows_that_are_blocks_of_the_tree_are_summed_and_not_scanned(dtypes, sha
         ("i1", (512, 2048, 101), 1, False, True),
         ("f4", (256, 1000, 1001), 1, False, True),
         ("bfloat16", (256, 1001, 1001), 1, True, False),
+        ("bfloat16", (31, 6405, 1098), 1, False, False),
+        ("f4", (1000, 40001), 0, False, False),
         ("c16", (256, 1000, 1001), 1, False, False),
     ],
 )
 def test_columns_in_order_move_as_their_lines_lie(dtype, shape, axis, turned, stretch, arch):
-    """Lines that begin at 16 bytes are copied, others go by way of registers, or whole rows of lines as one stretch."""
+    """Lines that begin at 16 bytes are copied, of many columns also at words. Others go by way of registers, or whole rows of
+    lines as one stretch."""
     plan, choice = chosen((ops.ADD, [dtype], shape, axis, {"order": "sequential"}), arch)
     assert isinstance(choice, Walk)
     walking = choice.walking

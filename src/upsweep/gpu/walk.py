@@ -29,12 +29,12 @@ def walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
     size = max(1, sum(x.size for x in layout.moving()) + plan.segmented)
     rows = prod(layout.dims)
     lines = [x for x in (*layout.arrays(), layout.heads) if x and patched(x)] if across else []
-    even = all(x.grain_of_lines(32, layout.dims[-1]) == 16 for x in lines)
+    grain = min((x.grain_of_lines(32, layout.dims[-1]) for x in lines), default=16)
     # An input that serves all columns decides neither how wide lines are nor how many may be on their way.
     largest = max(x.size for x in (*layout.stores, *(x for x in layout.loads if x in lines or not across)))
     read = max(1, sum(-(-x.size // 4) for x in (*layout.loads, layout.heads) if x in lines))
-    walking = for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across, even, read)
-    if lines and not even and all(_stretches(x, layout) for x in lines):
+    walking = for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across, grain, read)
+    if lines and grain < 16 and all(_stretches(x, layout) for x in lines):
         batch = rows // layout.dims[-1]
         walking = (
             for_stretch(
@@ -86,8 +86,8 @@ class Walk(Choice):
 
     @property
     def by_lines(self) -> bool:
-        """Whether lines of many columns come as they lie, in whole pieces."""
-        return self.across and not self.walking.turned
+        """Whether lines of many columns come as they lie, in pieces of 16 bytes."""
+        return self.across and not self.walking.turned and not self.walking.words
 
     @property
     def width(self) -> int:

@@ -17,14 +17,14 @@ template <class T, int AT, bool FLIP, int GRAIN> struct Copied : InStage<T, AT, 
   template <bool WHOLE, class F>
   static __device__ __forceinline__ void each_piece(const Lines& at, i64 along, i64 j, int m, int rows, int lane, int skip, F&& f) {
     if constexpr (ACROSS) {
-      constexpr int LINES = 32 / PER_LINE;  // that a warp copies at once
+      constexpr int LINES = max_of(1, 32 / PER_LINE), PARTS = max_of(1, PER_LINE / 32);  // that a warp copies at once; of a line
       int first = lane / PER_LINE, byte = lane % PER_LINE * GRAIN;
-      int exist = byte < rows * SIZE ? m : 0;
       char* from = at.base + (j + first) * along + byte;
 #pragma unroll
-      for (int k = 0; k < COUNT; k++, from += LINES * along) {
-        int i = k * LINES + first;
-        if (WHOLE || (i < exist && i >= skip)) f(k, from, AT + i * LINE + byte, Int<GRAIN>{});
+      for (int k = 0; k < COUNT; k++) {
+        int i = k / PARTS * LINES + first, part = k % PARTS * 32 * GRAIN;
+        if (WHOLE || (byte + part < rows * SIZE && i < m && i >= skip)) f(k, from + part, AT + i * LINE + byte + part, Int<GRAIN>{});
+        if (k % PARTS == PARTS - 1) from += LINES * along;
       }
     } else {
       constexpr int ITEMS = STEPS / PER_LINE;
@@ -55,24 +55,29 @@ template <class T, int AT, bool FLIP, int GRAIN> struct Copied : InStage<T, AT, 
     else { each_piece<false>(at, along, j, m, rows, lane, skip, copy); each_end(at, along, j, m, rows, lane, copy); }
   }
   static __device__ __forceinline__ void take(const char* stage, const Lines& at, i64 along, i64 j, int m, int rows, int lane) {
+    typedef typename bits_of<GRAIN>::type piece;
+    constexpr bool EVEN = PIECES % 32 == 0, AT_ONCE = EVEN && COUNT * GRAIN <= 256 && (ACROSS || GRAIN == 16);
     auto copy = [&](int, char* to, int place, auto bytes) {
       constexpr int BYTES = bytes.value, PIECE = BYTES < GRAIN ? BYTES : GRAIN;
       typedef typename bits_of<PIECE>::type piece;
 #pragma unroll
       for (int b = 0; b < BYTES; b += PIECE) *(piece*)(to + b) = *(const piece*)(stage + place + b);
     };
-    if (PIECES % 32 == 0 && m == STEPS && rows == WIDTH) {
-      if constexpr (GRAIN == 16 && COUNT <= 16) {  // all are read before the first is stored
-        uint4 part[COUNT];
-        each_piece<true>(at, along, j, m, rows, lane, 0, [&](int k, char*, int place, auto) { part[k] = *(const uint4*)(stage + place); });
-        each_piece<true>(at, along, j, m, rows, lane, 0, [&](int k, char* to, int, auto) { store_streaming(to, part[k]); });
-      } else {
-        each_piece<true>(at, along, j, m, rows, lane, 0, copy);
-      }
-    } else {
-      each_piece<false>(at, along, j, m, rows, lane, 0, copy);
-      each_end(at, along, j, m, rows, lane, copy);
-    }
+    // All pieces are read before the first is stored.
+    piece part[AT_ONCE ? COUNT : 1];
+    auto read = [&](int k, char*, int place, auto) { part[k] = *(const piece*)(stage + place); };
+    auto store = [&](int k, char* to, int, auto) {
+      if constexpr (GRAIN == 16) store_streaming(to, part[k]);
+      else *(piece*)to = part[k];
+    };
+    const bool whole = EVEN && m == STEPS && rows == WIDTH;
+    if constexpr (AT_ONCE) {
+      if (ACROSS || whole) each_piece<true>(at, along, j, m, rows, lane, 0, read);
+      if (whole) return each_piece<true>(at, along, j, m, rows, lane, 0, store);
+      if constexpr (ACROSS) return each_piece<false>(at, along, j, m, rows, lane, 0, store);
+    } else if (whole) return each_piece<true>(at, along, j, m, rows, lane, 0, copy);
+    each_piece<false>(at, along, j, m, rows, lane, 0, copy);
+    each_end(at, along, j, m, rows, lane, copy);
   }
 };
 

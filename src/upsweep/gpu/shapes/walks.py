@@ -49,6 +49,13 @@ SINGLE_ROWS = 16384
 SECTOR = 32
 """Bytes that memory hands over at once."""
 
+WORD = 4
+"""The least bytes that a lane copies to shared memory by no register."""
+
+WIDE = 32768, 4
+"""Rows from which lines that begin at words are copied by words, and rows of a lane then of items of two bytes, so that lines have
+256 bytes."""
+
 HALF = 2
 """Bytes of an item of half precision. Where lines begin anywhere a lane has one row of such items: 1535 columns of bf16 .465 ->
 .575 of a copy, their gradients .34 -> .41, but of f4 .65 -> .58 (H200)."""
@@ -88,6 +95,8 @@ class Walking(NamedTuple):
     """Warps that bring the items of one walking warp."""
 
     stages: int
+    words: bool = False
+    """Whether lines that do not begin at 16 bytes are copied by words, of four or eight bytes."""
     turned: bool = False
     """Whether lines of columns become rows of a stage, by way of registers."""
     row_lanes: int = 1
@@ -123,14 +132,18 @@ class Walking(NamedTuple):
 
 
 def for_walk(
-    n: int, rows: int, words: int, size: int, largest: int, across: bool, even: bool, asked: int
+    n: int, rows: int, words: int, size: int, largest: int, across: bool, grain: int, asked: int
 ) -> Walking:
-    """`size` is an item's bytes in a stage, `largest` that of its largest component. `even`: lines begin at 16 bytes. `asked`
-    are the registers of an item on its way. Where several lanes bring a row, stages are longer: a stage costs its walk some 50
-    cycles."""
+    """`size` is an item's bytes in a stage, `largest` that of its largest component. Lines begin at multiples of `grain`, up
+    to 16. `asked` are the registers of an item on its way. Where several lanes bring a row, stages are longer: a stage costs its
+    walk some 50 cycles."""
+    many, together = WIDE
+    by_words = across and WORD <= grain < 16 and rows >= many
+    even = grain == 16 or by_words
     wide = SINGLE_ROWS if asked == 1 and largest == HALF else VECTOR_ROWS
     several = across and rows >= wide and (even or largest != HALF)
     vector = NEIGHBOURS.get(largest, 1) if several else 1
+    vector = together if across and even and largest == HALF and rows >= many else vector
     items = power_of_two_below(min(8, 16 // (words * vector)))
     walks = min(max(WALKS), -(-rows // (32 * vector * MULTIPROCESSORS)))
     few = (HALVES if largest == HALF else FEW).get(asked, 0)
@@ -145,7 +158,7 @@ def for_walk(
         row_lanes, longer, apart = 1, 1, False
         most, turned = STAGE_OF_WALK // (32 * vector * size), False
     steps = max(2 * items, power_of_two_below(min(64 * longer, most * longer, power_of_two(n))))
-    return Walking(items, vector, steps, walks, servers, stages, turned, row_lanes, apart)
+    return Walking(items, vector, steps, walks, servers, stages, by_words, turned, row_lanes, apart)
 
 
 def _row_lanes(rows: int, largest: int) -> int:
