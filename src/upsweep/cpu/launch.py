@@ -187,8 +187,8 @@ def _later(facts: Facts) -> int:
     if plan.reduce:
         large = plan.n * plan.rows * read_size(plan, facts.strides) >= tuning.STREAM_BYTES
         return cuts.along and large and tuning.AHEAD * facts.lanes * ROW
-    tiles = cuts.along and cuts.tiles > 1 and len(plan.accumulators) == 1
-    return facts.past and (cuts.tile * cuts.threads if tiles else 1)
+    fetched = cuts.tiles > 1 and len(plan.accumulators) == 1 if cuts.along else True
+    return facts.past and (2 if fetched else 1)
 
 
 def _sweep(facts: Facts) -> Unit:
