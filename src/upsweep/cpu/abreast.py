@@ -13,7 +13,7 @@ from __future__ import annotations
 from upsweep.cpu import panels
 from upsweep.cpu.address import copy_bytes, peek, poke
 from upsweep.cpu.columns import pad, target_of
-from upsweep.cpu.frame import aim, ask, copy_rows, fill, move_lines, part, past_of, place_of
+from upsweep.cpu.frame import aim, ask, copy_rows, fill, move_lines, part, place_of
 from upsweep.cpu.mapped import bring_lines, compute_line, hand_lines
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import BEFORE as BEFORE_ITEMS
@@ -108,8 +108,6 @@ def sweep(L, A, first, m, results, direct, known, done, w):
             target += first * along
         poke(A, here + components + c, target + peek(L, EXCLUSIVE) * along if target != NOWHERE else NOWHERE)
         poke(A, steps + components + c, along)
-    later = past_of(L, A)
-    poke(A, steps + components + values, later if there and results != NOTHING and later > ROW else 0)
     ask(L, A, PASS, results, w, (m + ROW - 1) // ROW, known, done)
 
 

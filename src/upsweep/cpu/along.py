@@ -23,7 +23,7 @@ from upsweep.cpu.along_places import (
     target_of,
     top_of,
 )
-from upsweep.cpu.frame import aim, ask, fill, move_line, part, past_of, place_of, restart_line
+from upsweep.cpu.frame import aim, ask, fill, move_line, part, place_of, restart_line
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import NOWHERE, PASS, RISE, ROW, SCAN, SETTLE, SINK_WORDS, SUM, Part, Sink, Word
@@ -190,7 +190,7 @@ def scan_runs(L, A, first, done, groups, rest):
             aim_sums(L, A, values, components, 0, done)
         aim_sums(L, A, values + components, values, 1, done // ROW - 1)
         direct = aim_targets(L, A, 2 * values + components, first, done, rest)
-        past = direct and past_of(L, A)
+        past = direct and peek(L, PAST)
         if past and (rest or not all_read(L, A, first)):
             past = 1
         ask(L, A, SCAN, past, groups, peek(L, EXCLUSIVE), peek(L, AGAIN), 0)

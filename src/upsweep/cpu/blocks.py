@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from upsweep.cpu.address import peek
 from upsweep.cpu.hole import hole
 from upsweep.cpu.memory import Items, advance, gathered, inner
 from upsweep.cpu.nodes import joiners, lane_code, lane_joiners, operators, trees
@@ -25,8 +24,8 @@ def sweeper(
     behind `done` others. `frame` holds the addresses of the starts, of the prefixes before the first of all blocks, and of those
     before the next one, which become those behind the last one; of the counter's sums and prefixes, with w columns a level or a
     whole group; of the arrays, and of the place for the prefixes behind the first row; then the bytes from row to row, of the
-    arrays and of the results, and how many rows further on are those to fetch, or 0. The results are the prefixes BEHIND or
-    BEFORE rows, or NOTHING but the counter's sums. `known`: there are prefixes before all blocks.
+    arrays and of the results. The results are the prefixes BEHIND or BEFORE rows, or NOTHING but the counter's sums. `known`:
+    there are prefixes before all blocks.
 
     Columns that are no whole group are the first ones of a group, the rest of which is swept again with the next group. It is
     stored as it was: in a scan in place, these columns must still be items. Where there are fewer columns than a group has
@@ -41,8 +40,8 @@ def sweeper(
     S_take, P_take = gathered(C), gathered(V)
     LANES, in_room = lanes, rooms(S.sizes, lanes)
     keep, keep_lines = keeper(P.sizes, lanes, 1), keeper(P.sizes, lanes, ROW - 1)
-    room, row, ask_for_lines, lines_in, lines_out, line_in, line_out, each_lane = (
-        in_room.room, in_room.row, in_room.ask_for_lines, in_room.lines_in, in_room.lines_out, in_room.line_in, in_room.line_out,
+    room, row, lines_in, lines_out, line_in, line_out, each_lane = (
+        in_room.room, in_room.row, in_room.lines_in, in_room.lines_out, in_room.line_in, in_room.line_out,
         in_room.each_lane,
     )  # fmt: skip
     tree_up, tree_down = trees(S, P, V, combine, fold, value, in_room)
@@ -62,7 +61,7 @@ def sweeper(
         stack, folds = S_take(frame, 3 * V, 1), P_take(frame, 3 * V + C, 1)
         x, y = S_take(frame, 4 * V + C, 1), P_take(frame, 4 * V + 2 * C, 1)
         x_step, y_step = S_take(frame, 5 * V + 2 * C, 1), P_take(frame, 5 * V + 3 * C, 1)
-        later, pitch = peek(frame, 6 * V + 3 * C), max(w, LANES)
+        pitch = max(w, LANES)
         # Operands come from memory to a room first: see `turned`.
         t, other = room(), room()
         for q in range(done, done + count):
@@ -80,8 +79,6 @@ def sweeper(
                 rest = w % LANES if i == 0 and w >= LANES else 0
                 mine = rest or LANES
                 start, before, target = P_at(starts, i), P_at(behind, i), P_at(there, i)
-                if later:
-                    ask_for_lines(advance(S_at(here, i), x_step, later), x_step)
                 lines_in(row(t, 1), S_at(here, i), x_step)
                 tree_up(t)
                 line_in(row(t, 0)[:V], before)

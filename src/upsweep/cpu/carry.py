@@ -70,8 +70,7 @@ def behind(L, A, has, count, w):
 # --- look-back --------------------------------------------------------------------------------------------------------
 # The nodes of a binary tree over the tiles each have a cache line with a flag and a count of arrivals, and room for a sum. The
 # second child to arrive publishes its parent's sum. A tile's prefix needs at most one node of each level. All these nodes lie to
-# the left of the tile, so running threads have taken their tiles. Threads publish before they wait, and go from left to right, so
-# none wait in a circle.
+# the left of the tile, so running threads have taken their tiles. Threads publish before they wait, so none wait in a circle.
 
 
 @of_words

@@ -7,7 +7,7 @@ twice. Other rows side by side go from array to array likewise (`pass_turned`).
 from __future__ import annotations
 
 from upsweep.cpu.address import caller, copy_bytes, peek, poke
-from upsweep.cpu.frame import aim, ask, fill, move_line, panel_row, part, past_of, place_of
+from upsweep.cpu.frame import aim, ask, fill, move_line, panel_row, part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.staged import next_strip
 from upsweep.cpu.words import BEFORE as BEFORE_ITEMS
@@ -73,7 +73,7 @@ def ask_pass(L, A, past, w, m, down):
 @of_words
 def pass_groups(L, A, first, done, w, m, down):
     """Sweep m rows of whole groups of columns, from array to array."""
-    components, values, past = peek(L, COMPONENTS), peek(L, VALUES), down and past_of(L, A)
+    components, values, past = peek(L, COMPONENTS), peek(L, VALUES), down and peek(L, PAST)
     shift = peek(L, EXCLUSIVE)
     aim_pass(L, A, done)
     here, steps = 2 * values + components, 3 * values + 2 * components
@@ -86,7 +86,7 @@ def pass_groups(L, A, first, done, w, m, down):
         target, along, _ = results_of(L, A, c)
         if target != NOWHERE:
             target += (first + shift) * along + done * size
-            past = past if (target | along) & (peek(L, LANES) * size - 1) == 0 else 0
+            past = past and (target | along) & (peek(L, LANES) * size - 1) == 0
         poke(A, here + components + c, target)
         poke(A, steps + components + c, along)
     ask_pass(L, A, past, w, m, down)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from upsweep.cpu.address import caller, copy_bytes, peek, poke
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import FURTHER, PART_WORDS, WORDS, Part, Word
+from upsweep.cpu.words import PART_WORDS, WORDS, Part, Word
 
-COMPONENTS, VALUES, SWEEP, PLACES, STATUS, PITCH, PAST = map(
-    int, (Word.COMPONENTS, Word.VALUES, Word.SWEEP, Word.PLACES, Word.STATUS, Word.PITCH, Word.PAST)
+COMPONENTS, VALUES, SWEEP, PLACES, STATUS, PITCH = map(
+    int, (Word.COMPONENTS, Word.VALUES, Word.SWEEP, Word.PLACES, Word.STATUS, Word.PITCH)
 )
 SIZE, PANEL, START, RESTART = int(Part.SIZE), int(Part.PANEL), int(Part.START), int(Part.RESTART)
 
@@ -53,12 +53,6 @@ def ask(L, A, which, pitch, w, m, first, apart):
     status = _call7(peek(L, SWEEP), (which, A, pitch, w, m, first, apart))
     if status:
         poke(L, STATUS, status)
-
-
-@of_words
-def past_of(L, A):
-    """1 and more where prefixes are written past the cache: then items so far behind those that are read are fetched."""
-    return peek(A, FURTHER) if peek(L, PAST) > 1 else peek(L, PAST)
 
 
 @of_words

@@ -20,7 +20,7 @@ from upsweep.cpu.tiles import (
     scan_turned,
     sum_tile,
 )
-from upsweep.cpu.words import ARRAY_WORDS, FURTHER, LINE, ROW, Part, Word
+from upsweep.cpu.words import ARRAY_WORDS, LINE, Part, Word
 
 N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, SYNC, EACH = map(
     int,
@@ -31,13 +31,13 @@ N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, S
 )  # fmt: skip
 (
     INPUTS, VALUES, SINKS, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, ACROSS, ABREAST, LANES, STATUS, STAGED, TURNED,
-    ANY_ORDER, FOLDED, FOLDS_AT, PAST,
+    ANY_ORDER, FOLDED, FOLDS_AT,
 ) = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT, Word.PLACES, Word.STRAIGHT,
         Word.IN_ORDER, Word.ACROSS, Word.ABREAST, Word.LANES, Word.STATUS, Word.STAGED, Word.TURNED, Word.ANY_ORDER,
-        Word.FOLDED, Word.FOLDS_AT, Word.PAST,
+        Word.FOLDED, Word.FOLDS_AT,
     ),
 )  # fmt: skip
 SIZE, START, BASE, TAIL = map(int, (Part.SIZE, Part.START, Part.BASE, Part.TAIL))
@@ -124,23 +124,16 @@ def scan_group(L, A, group, t):
 
 
 def run(L, A):
-    """Do one thread's share: draw tickets until there are none. L: the address of the launch's words; A: of scratch memory.
-
-    Where the next tile is fetched while one is scanned, its ticket is drawn before. Of the last tickets none is: whoever is free
-    takes them.
-    """
+    """Do one thread's share: draw tickets until there are none. L: the address of the launch's words; A: of scratch memory."""
     batch, tiles, groups = peek(L, BATCH), peek(L, TILES), peek(L, GROUPS)
     tickets = (groups + batch - 1) // batch * tiles
-    early = tickets - tickets // 16 if tiles > 1 and peek(L, PAST) > 1 else 0
-    ticket = fetch_add(L + 8 * TICKET, 1)
-    while ticket < tickets:
-        after = fetch_add(L + 8 * TICKET, 1) if ticket < early else 0
-        beside = 0 < after < tickets and after // tiles == ticket // tiles
-        poke(A, FURTHER, (after - ticket) * peek(L, TILE) if beside else ROW)
+    while True:
+        ticket = fetch_add(L + 8 * TICKET, 1)
+        if ticket >= tickets:
+            break
         first = ticket // tiles * batch
         for group in range(first, min(first + batch, groups)):
             scan_group(L, A, group, ticket % tiles)
-        ticket = after or fetch_add(L + 8 * TICKET, 1)
     fence()
     if peek(L, STATUS):
         raise RuntimeError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from upsweep.cpu.memory import Items, advance, gathered, inner
+from upsweep.cpu.memory import Items, gathered, inner
 from upsweep.cpu.nodes import trees
 from upsweep.cpu.registers import rooms
 from upsweep.cpu.words import FIRST, ROW
@@ -14,14 +14,14 @@ def passer(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
     """The code of an operator on items of C components, with prefixes of V, for w columns. `frame` holds the addresses of the
     starts, of the prefixes before 16 rows of arrays, of the row for their sums, of the arrays' first row, and of the place for
     the prefixes behind it; then the bytes from row to row, of the arrays and of the results. If `down`, the prefixes behind all
-    rows but the last are handed over, past the cache if `past`, and the rows so many further on are fetched, unless that is 1; if
-    it is FIRST, nothing stands before the rows. There are whole groups of `lanes` columns.
+    rows but the last are handed over, past the cache if `past`; if it is FIRST, nothing stands before the rows. There are whole
+    groups of `lanes` columns.
     """
     S_at, P_at, S_take, P_take = S.at, P.at, gathered(C), gathered(V)
     LANES, in_room = lanes, rooms(S.sizes, lanes)
     room, row = in_room.room, in_room.row
-    ask_for_lines, lines_in, lines_out, lines_past, line_in, line_out = (
-        in_room.ask_for_lines, in_room.lines_in, in_room.lines_out, in_room.lines_past, in_room.line_in, in_room.line_out,
+    lines_in, lines_out, lines_past, line_in, line_out = (
+        in_room.lines_in, in_room.lines_out, in_room.lines_past, in_room.line_in, in_room.line_out,
     )  # fmt: skip
     tree_up, tree_down = trees(S, P, V, combine, fold, value, in_room)
 
@@ -32,8 +32,6 @@ def passer(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
         x_step, y_step = S_take(frame, 3 * V + 2 * C, 1), P_take(frame, 3 * V + 3 * C, 1)
         t = room()
         for i in range(0, w, LANES):
-            if past > 1:
-                ask_for_lines(advance(S_at(x, i), x_step, past), x_step)
             lines_in(row(t, 1), S_at(x, i), x_step)
             tree_up(t)
             line_out(row(t, ROW), S_at(total, i))

@@ -33,8 +33,6 @@ class Rooms(NamedTuple):
     """Bring in runs, which lie so many bytes apart."""
     ask_for: Callable[..., None]
     """Have the cache fetch such runs, which will be read. A component that lies NOWHERE is left out."""
-    ask_for_lines: Callable[..., None]
-    """Have the cache fetch 16 rows of arrays, so many bytes apart."""
     claim: Callable[..., None]
     """Have the nearest cache fetch such runs, which will be written."""
     turn_out: Callable[..., None]
@@ -119,11 +117,9 @@ def rooms(sizes: Sequence[int], lanes: int, backward: bool = False) -> Rooms:
     lines = (_lines_in, _lines_out, _lines_past)
     rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out, _line_past)
     come, go = map(liner, turns)
-    ask_for, claim = (mover(partial(_ask_for, to_write=to_write)) for to_write in (False, True))
-    ask_for_lines = mover(_ask_for_lines)
+    asks = [mover(partial(_ask_for, to_write=to_write)) for to_write in (False, True)]
     return Rooms(
-        room, row, come, ask_for, ask_for_lines, claim, go, *map(mover, rows), *map(liner, lines), *map(mover, ends),
-        each_lane_of(lanes),
+        room, row, come, *asks, go, *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
     )  # fmt: skip
 
 
@@ -189,12 +185,6 @@ def _ask_for(builder: Any, outside: Any, stride: Any, size: int, lanes: int, to_
             for before in range(0, ROW * size, LINE):
                 place = pointer(builder, _item_of(builder, outside, stride, lane, before), I8)
                 fetch(builder, place, written=to_write, near=to_write)
-
-
-def _ask_for_lines(builder: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
-    for k in range(ROW):
-        for before in range(0, lanes * size, LINE):
-            fetch(builder, pointer(builder, _item_of(builder, outside, stride, k, before), I8))
 
 
 def _item_of(builder: Any, runs: Any, stride: Any, lane: int, before: int) -> Any:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from upsweep.cpu.address import caller, copy_bytes, peek, poke
 from upsweep.cpu.along_places import all_read, all_written, source_of, target_of
-from upsweep.cpu.frame import ask, copy_rows, move_line, part, past_of, place_of
+from upsweep.cpu.frame import ask, copy_rows, move_line, part, place_of
 from upsweep.cpu.mapped import bring_operands, hand_results
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import NAN, OPERANDS, SCAN, SINK_WORDS, SUM, Part, Sink, Word
 
-CHUNK, INPUTS, VALUES, MAP, FINISH, EXCLUSIVE, SINKS, SINK_AT, ANY_ORDER = map(
+CHUNK, INPUTS, VALUES, MAP, FINISH, EXCLUSIVE, PAST, SINKS, SINK_AT, ANY_ORDER = map(
     int,
     (
-        Word.CHUNK, Word.INPUTS, Word.VALUES, Word.MAP, Word.FINISH, Word.EXCLUSIVE, Word.SINKS, Word.SINK_AT,
+        Word.CHUNK, Word.INPUTS, Word.VALUES, Word.MAP, Word.FINISH, Word.EXCLUSIVE, Word.PAST, Word.SINKS, Word.SINK_AT,
         Word.ANY_ORDER,
     ),
 )  # fmt: skip
@@ -114,7 +114,7 @@ def scan_items(L, A, first, last, w, known, brought):
             if not read and not brought:
                 bring(L, A, row, m, lane)
             aim_rows(L, A, END, row, lane, 1)
-            past = written and past_of(L, A)
+            past = written and peek(L, PAST)
             if past and not read:
                 past = 1
             ask(L, A, SCAN, past, m, known, exclusive, at_once)

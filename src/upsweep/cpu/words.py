@@ -100,7 +100,7 @@ class Word(IntEnum):
     LANES = 35
     # 1: every order gives the same bits, so rows are scanned straight through. See `through`.
     STRAIGHT = 36
-    # 1 and 2: prefixes are written past the cache; 2: and items that will be read are fetched. In a reduction, how far ahead.
+    # 1 and more: prefixes are written past the cache, and items so far behind those that are read are fetched.
     PAST = 37
     # 1: a panel takes one step after the other.
     IN_ORDER = 38
@@ -296,10 +296,9 @@ PART_WORDS = Part.PANEL + PANELS
 SINK_WORDS, LINE_WORDS, FOLD_WORDS = len(Sink), len(Line), len(Fold)
 ARRAY_WORDS = 4
 """Words of an array before those of the outer dimensions."""
-FURTHER = 12 * 32
-FRAME_WORDS = FURTHER + 1
+FRAME_WORDS = 12 * 32
 """Scratch memory begins with the addresses of an operator's operands, at most twelve of at most 32 components, or with the
-addresses of all that a map or a finish reads and writes. Behind them stands how many items further on are those to fetch.
+addresses of all that a map or a finish reads and writes.
 """
 JOIN, FOLD, UP, DOWN, SUM, SCAN, RISE, SETTLE, PASS = range(9)
 """The requests to an operator's code: see `sweep` and `runs`."""
