@@ -185,7 +185,7 @@ def test_lines_of_words_have_the_oracles_bits(emulated, monkeypatch):
     monkeypatch.setattr(walks, "HALVES", {})
     monkeypatch.setattr(walks, "WIDE", (0, 4))
     emulated.forget()
-    call = Call("affine-float16-float16", ((150, 138), 0), order="sequential", reverse=True, initial="rows")
+    call = Call("add-float16", ((150, 138), 0), order="sequential", reverse=True, initial="rows")
     assert wrong(call, emulated, 1) is None
     assert "upsweep_walk" in emulated.gpu.loaded
     emulated.forget()

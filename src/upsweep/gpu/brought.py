@@ -154,7 +154,7 @@ def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
         return read == 2 or (written < bringing.SQUARE and large)
     lanes = choice.rows * choice.column_groups * choice.width
     few = lanes > bringing.IDLE.get(size, lanes) * prod(plan.row_shape)
-    return large and (few or (plan.segmented and size == read == 4))
+    return large and (plan.segmented or size == 8) and (few or size == read == 4)
 
 
 def _line(layout: Layout, choice: launch.Choice) -> int | None:
