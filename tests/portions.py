@@ -25,21 +25,17 @@ def _slow(case: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
-MOST = 6
-"""So many cases of a product are in each run."""
-
-
 def met(rows: Sequence[Sequence[str]], name: str) -> set[int]:
-    """The places of rows of a product in which each value stands once. Long lists have more values than are taken: which ones
-    are, the name decides, so that another test meets those that this one leaves out.
+    """The places of the rows of a product that each run takes: six, or a quarter of the longest list. Each value of shorter lists
+    stands in one of them. Which values of a longer list do, the name decides: another test meets those that this one leaves out.
     """
     unmet = {(at, value) for row in rows for at, value in enumerate(row)}
-    varied = sum(len(set(column)) > 1 for column in zip(*rows))
-    if varied < 2:
+    lists = [set(column) for column in zip(*rows)]
+    if sum(len(values) > 1 for values in lists) < 2:
         return set(range(len(rows)))
     left = Random(name).sample(range(len(rows)), len(rows))
     taken: set[int] = set()
-    while unmet and len(taken) < MOST:
+    while unmet and len(taken) < max(6, max(map(len, lists)) // 4):
         best = max(left, key=lambda k: len(unmet.intersection(enumerate(rows[k]))))
         unmet.difference_update(enumerate(rows[best]))
         taken.add(best)
