@@ -28,10 +28,15 @@ def test_the_numpy_engine(part):
 
 
 @pytest.mark.parametrize(
-    "kernel", every(2, KERNELS), ids=lambda k: f"{k[0]}-{len(k[1][-1][0])}D-{k[2]}-{k[3]}"
+    ("subject", "shapes", "segments", "initial"),
+    every(2, KERNELS),
+    ids=[
+        f"{subject}-{len(shapes[-1][0])}D-{segments}-{initial}"
+        for subject, shapes, segments, initial in KERNELS
+    ],
 )
-def test_the_cpu_engine(kernel):
-    all_right(device("cpu"), sample_of_kernel(*kernel))
+def test_the_cpu_engine(subject, shapes, segments, initial):
+    all_right(device("cpu"), sample_of_kernel(subject, shapes, segments, initial))
 
 
 @pytest.mark.parametrize("part", range(8))
