@@ -98,9 +98,9 @@ CALLS = {
     [(AMPERE if kernel == "tiles" else HOPPER, kernel) for kernel in CALLS],
     indirect=["emulated"],
 )
-@parts(3)
+@parts(4)
 def test_a_kernel_has_the_oracles_bits(emulated, kernel, part):
-    calls = CALLS[kernel][part::3]
+    calls = CALLS[kernel][part::4]
     # test_known_calls.py has calls of each kind again; here the kernel runs again once, where it may have left something.
     for call, draws in zip(calls, (2, *[1] * len(calls))):
         emulated.gpu.loaded.clear()

@@ -212,7 +212,7 @@ def test_bits_do_not_depend_on_how_a_sequence_is_cut_packed_or_batched(name):
 
 
 @pytest.mark.parametrize("steps", [32, 37])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", every(2, LAYERS))
 def test_a_batch_of_batches_is_each_batch(name, steps):
     """Gradients with the batch in front, of constants, of gradients alone (a Jacobian), and packed."""
     operands = jaxes(name, given(name, steps=steps))
