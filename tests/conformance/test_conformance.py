@@ -29,7 +29,7 @@ def test_the_numpy_engine(part):
 
 @pytest.mark.parametrize(
     ("subject", "shapes", "segments", "initial"),
-    every(2, KERNELS),
+    every(3, KERNELS),
     ids=[
         f"{subject}-{len(shapes[-1][0])}D-{segments}-{initial}"
         for subject, shapes, segments, initial in KERNELS

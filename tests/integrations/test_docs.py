@@ -26,7 +26,7 @@ ROW = re.compile(r"^\| `(.+?)` \| `(.+?)` \|$", re.MULTILINE)
 SNIPPET = re.compile(r"^```(?:python|pycon)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", every(2, PAGES), ids=lambda p: str(p.relative_to(DOCS)))
+@pytest.mark.parametrize("page", every(4, PAGES), ids=lambda p: str(p.relative_to(DOCS)))
 @pytest.mark.filterwarnings("default")
 def test_snippets_run(page):
     for name in NEEDS.get(page.name, ()):
