@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 from no_device import tell_capability
-from portions import meeting
+from portions import met
 from upsweep import engine, recall, short_way
 
 # The same examples in every run, however slow the machine is; `pytest --hypothesis-profile=default` draws others.
@@ -140,9 +140,7 @@ ON_GPU = {"cuda", "gpu", "cupy", "torch cuda"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of a product of lists, each run takes cases in which every two values meet; the others are slow. In the rooms above the
-    engines, whose own tests have the pairs, every value stands in one.
-    """
+    """Of a product of lists, each run takes a few cases; the others are slow."""
     products = defaultdict(list)
     for item in items:
         if hasattr(item, "callspec") and not item.get_closest_marker("slow"):
@@ -150,8 +148,7 @@ def pytest_collection_modifyitems(items):
             key = item.nodeid.partition("[")[0], frozenset(ON_GPU.intersection(values))
             products[key].append((item, values))
     for (name, _), cases in products.items():
-        strength = 1 if name.startswith(("tests/integrations/", "tests/lab/")) else 2
-        taken = meeting([values for _, values in cases], strength)
+        taken = met([values for _, values in cases], name)
         for k, (item, _) in enumerate(cases):
             if k not in taken:
                 item.add_marker("slow")

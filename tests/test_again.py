@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from portions import every
 from table import CASES
 from upsweep import recall, short_way
 from upsweep.cpu import threads as pool
@@ -183,7 +184,7 @@ SEEN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "how"), SEEN, ids=[name for name, _ in SEEN])
+@pytest.mark.parametrize(("name", "how"), every(3, SEEN), ids=[name for name, _ in SEEN])
 def test_every_keyword(name, how, checked):
     for layout in (np.ascontiguousarray, np.asfortranarray, lambda x: x[:, ::-2]):
         for i in range(3):
@@ -203,7 +204,9 @@ def test_every_keyword(name, how, checked):
 
 
 @pytest.mark.parametrize(
-    "how", [{}, {"axis": 0}, {"reverse": True}, {"map": lambda v: v ^ 5}, {"initial": 9}], ids=" ".join
+    "how",
+    every(2, [{}, {"axis": 0}, {"reverse": True}, {"map": lambda v: v ^ 5}, {"initial": 9}]),
+    ids=" ".join,
 )
 def test_reductions(how, checked):
     for i in range(3):
@@ -279,7 +282,8 @@ def test_another_number_is_looked_at(dtype, checked):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "start"), [("f2", "f2"), ("f4", "f2"), ("f8", "f4"), ("i8", "u4"), ("f8", "?"), ("c16", "f8")]
+    ("dtype", "start"),
+    every(3, [("f2", "f2"), ("f4", "f2"), ("f8", "f4"), ("i8", "u4"), ("f8", "?"), ("c16", "f8")]),
 )
 def test_starts_of_narrower_dtypes(dtype, start, checked):
     x = (X[0] % np.uint64(7)).astype(dtype)
@@ -400,7 +404,7 @@ def test_a_stream_remembers_its_pieces(checked):
     assert len(checked) == 1
 
 
-@pytest.mark.parametrize("form", [*FORMS, {"exclusive": True, "initial": 3}], ids=str)
+@pytest.mark.parametrize("form", every(2, [*FORMS, {"exclusive": True, "initial": 3}]), ids=str)
 def test_groups_are_remembered(form, checked):
     """Only their keys are looked at in every call, wherever these lie. Results that lie one item apart are checked each time."""
     how = {"axis": 1, **form}
@@ -420,7 +424,7 @@ def test_groups_are_remembered(form, checked):
         up.scan(X, HASHED, segments=up.segments.groups(np.zeros(35, int)), **how)
 
 
-@pytest.mark.parametrize("kind", ["?", "u8", "M8[s]", "f8"])
+@pytest.mark.parametrize("kind", every(2, ["?", "u8", "M8[s]", "f8"]))
 def test_remembered_groups_have_keys_of_every_kind(kind, checked):
     """Sets of rows lie apart here. Keys are near and far apart, and floats are numbered before a call that is known."""
     x = np.arange(2 * 40 * 3 * 5, dtype=np.float32).reshape(2, 40, 3, 5).transpose(2, 1, 0, 3) ** 3

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from portions import every
 from upsweep.cpu import arrange, brief, tuning
 from upsweep.dtypes import named
 
@@ -32,14 +33,17 @@ WAYS = [(n, order) for n in range(2, tuning.BRIEF + 1) for order in ("tree", "se
 
 @pytest.mark.parametrize(
     ("op", "dtype", "ways"),
-    [
-        (hashed, "u4", WAYS),
-        ("add", "f4", WAYS[::3]),
-        ("max", "f8", WAYS[1::3]),
-        ("or", "?", WAYS[2::3]),
-        ("add", "i1", WAYS[::3]),
-        ("mul", "c8", WAYS[1::3]),
-    ],
+    every(
+        3,
+        [
+            (hashed, "u4", WAYS),
+            ("add", "f4", WAYS[::3]),
+            ("max", "f8", WAYS[1::3]),
+            ("or", "?", WAYS[2::3]),
+            ("add", "i1", WAYS[::3]),
+            ("mul", "c8", WAYS[1::3]),
+        ],
+    ),
 )
 def test_every_way(op, dtype, ways, taken):
     for n, order in ways:
@@ -72,12 +76,15 @@ def test_tuples(taken):
 
 @pytest.mark.parametrize(
     ("dtype", "ways"),
-    [
-        ("float16", WAYS[::3]),
-        ("bfloat16", WAYS[1::3]),
-        ("float8_e4m3fn", WAYS[2::3]),
-        ("float8_e5m2", WAYS[::3]),
-    ],
+    every(
+        3,
+        [
+            ("float16", WAYS[::3]),
+            ("bfloat16", WAYS[1::3]),
+            ("float8_e4m3fn", WAYS[2::3]),
+            ("float8_e5m2", WAYS[::3]),
+        ],
+    ),
 )
 def test_narrow_floats(dtype, ways, taken):
     """Numbers of all sizes, infinities and NaNs: sums are computed in float32, and rounded once."""
@@ -101,14 +108,17 @@ def test_narrow_floats(dtype, ways, taken):
 
 @pytest.mark.parametrize(
     ("have", "want", "n"),
-    [
-        ("f4", "f8", 2),
-        ("f8", "f4", 3),
-        ("f8", "f2", 4),
-        ("i1", "i8", 3),
-        ("i8", "i2", 2),
-        ("?", "i4", 4),
-    ],
+    every(
+        3,
+        [
+            ("f4", "f8", 2),
+            ("f8", "f4", 3),
+            ("f8", "f2", 4),
+            ("i1", "i8", 3),
+            ("i8", "i2", 2),
+            ("?", "i4", 4),
+        ],
+    ),
 )
 def test_converted(have, want, n, taken):
     x = drawn(have, (40_001, n))
@@ -128,7 +138,7 @@ def test_in_place_where_items_are_wider_than_sums(taken):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "ways"), [("f2", WAYS[::3]), ("f4", WAYS), ("f8", WAYS[1::3]), ("c8", WAYS[2::3])]
+    ("dtype", "ways"), every(3, [("f2", WAYS[::3]), ("f8", WAYS[1::3]), ("c8", WAYS[2::3]), ("f4", WAYS)])
 )
 def test_recurrences_write_one_component(dtype, ways, taken):
     for n, order in ways:

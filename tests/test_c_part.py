@@ -73,11 +73,14 @@ def thrice(call, found, times=1):
 
 @pytest.mark.parametrize(
     ("dtype", "layout"),
-    [
-        (dtype, layout)
-        for k, dtype in enumerate(DTYPES)
-        for layout in (LAYOUTS if dtype in ("i1", "c16") else ["C", list(LAYOUTS)[1 + k % 9]])
-    ],
+    every(
+        8,
+        [
+            (dtype, layout)
+            for k, dtype in enumerate(DTYPES)
+            for layout in (LAYOUTS if dtype in ("i1", "c16") else ["C", list(LAYOUTS)[1 + k % 9]])
+        ],
+    ),
 )
 def test_results_of_every_dtype_and_layout(dtype, layout, found):
     """The C part knows sizes and strides: the smallest and the largest items lie in every way, the others in two."""

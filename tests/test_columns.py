@@ -10,6 +10,7 @@ import pytest
 
 import upsweep as up
 from oracle import oracle
+from portions import every
 from table import CASES, P
 
 LINE = 64
@@ -83,15 +84,18 @@ def test_forms(exclusive, segmented, started):
 
 @pytest.mark.parametrize(
     ("name", "exclusive", "segmented", "started"),
-    [
-        ("add-f32", False, False, False),
-        ("affine-f32", False, False, False),
-        *(
-            (("hash-u64"), e, s, i)
-            for e, s in ((False, False), (False, True), (True, False))
-            for i in (False, True)
-        ),
-    ],
+    every(
+        3,
+        [
+            ("add-f32", False, False, False),
+            ("affine-f32", False, False, False),
+            *(
+                (("hash-u64"), e, s, i)
+                for e, s in ((False, False), (False, True), (True, False))
+                for i in (False, True)
+            ),
+        ],
+    ),
 )
 def test_few_columns(name, exclusive, segmented, started):
     """Also up to the last byte that may be read, and between bytes that must not be written."""
@@ -136,12 +140,15 @@ def ending_with_its_page(x, gap=0):
 
 @pytest.mark.parametrize(
     ("name", "exclusive", "segmented", "started"),
-    [
-        ("add-f32", False, False, False),
-        ("affine-f32", False, False, False),
-        ("join-i64", False, False, False),
-        *((("hash-u64"), e, s, i) for e in (False, True) for s in (False, True) for i in (False, True)),
-    ],
+    every(
+        3,
+        [
+            ("add-f32", False, False, False),
+            ("affine-f32", False, False, False),
+            ("join-i64", False, False, False),
+            *((("hash-u64"), e, s, i) for e in (False, True) for s in (False, True) for i in (False, True)),
+        ],
+    ),
 )
 def test_short_rows(name, exclusive, segmented, started):
     case = CASES[name]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from portions import every
 from table import P, Q, R
 from upsweep import execution, recall
 
@@ -187,9 +188,20 @@ def test_groups_in_any_order(order, reverse, exclusive):
 
 
 @pytest.mark.parametrize(
-    "how", [{}, {"exclusive": True, "initial": np.uint64(4)}, {"order": "sequential"}], ids=str
+    ("how", "segmented"),
+    every(
+        3,
+        [
+            ({}, True),
+            ({}, False),
+            ({"exclusive": True, "initial": np.uint64(4)}, False),
+            ({"order": "sequential"}, True),
+            ({"order": "sequential"}, False),
+            ({"exclusive": True, "initial": np.uint64(4)}, True),
+        ],
+    ),
+    ids=str,
 )
-@pytest.mark.parametrize("segmented", [False, True])
 def test_a_stream_goes_on_with_its_index(how, segmented):
     x = RNG.integers(0, 100, (3000, 2)).astype("i2")
     heads = RNG.random((3000, 2)) < 0.01

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from portions import every
 from upsweep.cpu.memory import NUMBA, adopted
 from upsweep.numpy_engine.operators import on_arrays
 from upsweep.scalars.rules import Refused
@@ -123,7 +124,7 @@ def test_the_numpy_engine_computes_as_numpys_scalars(name, dtype):
     check(name, dtype, on_the_numpy_engine)
 
 
-@pytest.mark.parametrize(("name", "dtype"), EVERY[::3])
+@pytest.mark.parametrize(("name", "dtype"), every(3, EVERY[::3]))
 def test_a_compiled_operator_computes_as_numpys_scalars(name, dtype):
     check(name, dtype, compiled)
 

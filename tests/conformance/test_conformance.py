@@ -12,7 +12,7 @@ from conformance.cases import FACTORS, KERNELS, Call, everything, sample, sample
 from conformance.check import known, wrong
 from conformance.large import large
 from conformance.memory import Host, device
-from portions import parts
+from portions import every, parts
 
 
 def all_right(on: Host, calls: Iterable[Call]) -> None:
@@ -27,9 +27,16 @@ def test_the_numpy_engine(part):
     all_right(device("numpy"), sample()[part::3])
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: f"{k[0]}-{len(k[1][-1][0])}D-{k[2]}-{k[3]}")
-def test_the_cpu_engine(kernel):
-    all_right(device("cpu"), sample_of_kernel(*kernel))
+@pytest.mark.parametrize(
+    ("subject", "shapes", "segments", "initial"),
+    every(3, KERNELS),
+    ids=[
+        f"{subject}-{len(shapes[-1][0])}D-{segments}-{initial}"
+        for subject, shapes, segments, initial in KERNELS
+    ],
+)
+def test_the_cpu_engine(subject, shapes, segments, initial):
+    all_right(device("cpu"), sample_of_kernel(subject, shapes, segments, initial))
 
 
 @pytest.mark.parametrize("part", range(8))

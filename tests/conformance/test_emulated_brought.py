@@ -50,9 +50,9 @@ def fortran(x: np.ndarray) -> np.ndarray:
     return np.asfortranarray(x)
 
 
-@pytest.mark.parametrize("name", every(2, SQUARES))
+@pytest.mark.parametrize("name", every(4, SQUARES))
 @pytest.mark.parametrize(
-    "forms", every(2, [{"reverse": True, "exclusive": True}, {}]), ids=["backwards", "forwards"]
+    "forms", every(4, [{"reverse": True, "exclusive": True}, {}]), ids=["backwards", "forwards"]
 )
 def test_rectangles_whose_pieces_are_small_are_brought(long, name, forms):
     dtype, shape = SQUARES[name]
@@ -82,8 +82,8 @@ def test_a_rectangle_of_whole_pieces_is_turned_in_its_tile(long):
     assert "upsweep_bring" not in long.gpu.loaded
 
 
-@pytest.mark.parametrize("name", every(2, AMONG))
-@pytest.mark.parametrize("segmented", every(2, [True, False]), ids=["segments", "whole"])
+@pytest.mark.parametrize("name", every(4, AMONG))
+@pytest.mark.parametrize("segmented", every(4, [True, False]), ids=["segments", "whole"])
 def test_few_neighbours_in_both_orders_are_brought(long, name, segmented):
     dtype, shape = AMONG[name]
     rng = np.random.default_rng(2)

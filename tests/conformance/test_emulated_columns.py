@@ -35,7 +35,7 @@ def costly(emulated, monkeypatch):
     emulated.forget()
 
 
-@pytest.mark.parametrize("call", every(2, KEPT), ids=str)
+@pytest.mark.parametrize("call", every(4, KEPT), ids=str)
 def test_block_sums_in_the_place_of_items(costly, call):
     assert wrong(call, costly) is None
     assert any("upsweep_columns" in name for name in costly.gpu.loaded)
@@ -59,7 +59,7 @@ IN_ORDER = [
 ]
 
 
-@pytest.mark.parametrize("call", every(2, IN_ORDER), ids=str)
+@pytest.mark.parametrize("call", every(4, IN_ORDER), ids=str)
 def test_lines_that_begin_anywhere_are_swept_in_order_too(emulated, call, monkeypatch):
     """Where any order has these bits. No column is walked."""
     monkeypatch.setattr("upsweep.gpu.steps.WALKED", 32)
@@ -95,7 +95,7 @@ HELD = [
 ]
 
 
-@pytest.mark.parametrize("call", every(3, HELD), ids=str)
+@pytest.mark.parametrize("call", every(6, HELD), ids=str)
 def test_lines_of_bytes_that_lanes_hold_whole(emulated, call, monkeypatch):
     """Segments start within runs of lines, and tiles and batches end within them."""
     from upsweep.gpu import columns
@@ -122,7 +122,7 @@ FULL = [
 ]
 
 
-@pytest.mark.parametrize(("call", "fill"), every(3, itertools.product(FULL, [False, True])), ids=str)
+@pytest.mark.parametrize(("call", "fill"), every(6, itertools.product(FULL, [False, True])), ids=str)
 def test_lines_at_sectors_without_idle_lanes_go_one_by_one(emulated, call, fill, monkeypatch):
     """In two stages, and in the forms of large arrays."""
     from upsweep.gpu import lines
@@ -156,7 +156,7 @@ LARGE = [
 
 
 @pytest.mark.parametrize(
-    ("call", "form"), every(3, LARGE), ids=lambda x: str(x) if isinstance(x, Call) else None
+    ("call", "form"), every(6, LARGE), ids=lambda x: str(x) if isinstance(x, Call) else None
 )
 def test_lines_in_the_forms_of_large_arrays(emulated, call, form, monkeypatch):
     from upsweep.gpu import columns
@@ -183,7 +183,7 @@ STARTED = [
 ]
 
 
-@pytest.mark.parametrize("call", every(3, STARTED), ids=str)
+@pytest.mark.parametrize("call", every(6, STARTED), ids=str)
 def test_columns_of_bytes_are_words_with_an_initial_value_in_each_byte(emulated, call, monkeypatch):
     from upsweep.gpu import bytewise
 
@@ -206,7 +206,7 @@ TURNED = [
 ]
 
 
-@pytest.mark.parametrize("call", every(2, [*TURNED, *GAPS]), ids=str)
+@pytest.mark.parametrize("call", every(4, [*TURNED, *GAPS]), ids=str)
 def test_bytes_that_would_go_one_by_one_are_brought_first(emulated, call, monkeypatch):
     monkeypatch.setattr("upsweep.gpu.columns.FLAT_LEAST", 0)
     monkeypatch.setattr("upsweep.gpu.shapes.bringing.LEAST", 0)

@@ -69,7 +69,7 @@ def moved(emulated, copy: Copy) -> tuple[np.ndarray, np.ndarray]:
     return there, want
 
 
-@pytest.mark.parametrize("name", every(2, COPIES))
+@pytest.mark.parametrize("name", every(4, COPIES))
 def test_each_byte_comes_to_its_place(emulated, name, monkeypatch):
     found, choose = [], bringing.choose
     monkeypatch.setattr(bringing, "choose", lambda *given: found.append(choose(*given)) or found[-1])

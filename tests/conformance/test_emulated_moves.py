@@ -36,7 +36,7 @@ def keys(name, n):
 
 @pytest.mark.parametrize(
     ("name", "n"),
-    every(2, [("int16", 512), ("int16", 513), ("float32", 1100), ("uint8", 1536), ("int64", 1535)]),
+    every(4, [("int16", 512), ("int16", 513), ("float32", 1100), ("uint8", 1536), ("int64", 1535)]),
 )
 def test_few_keys_are_sorted_in_one_launch(emulated, sorting, name, n):
     values = np.arange(n)[::-1].copy()
@@ -58,7 +58,7 @@ def test_blocks_that_do_not_meet_are_found(emulated, sorting, monkeypatch):
     assert (got != np.sort(x)).any()
 
 
-@pytest.mark.parametrize("tiles", ["few", "many"])
+@pytest.mark.parametrize("tiles", every(2, ["few", "many"]))
 def test_a_selection_keeps_what_numpy_keeps(emulated, monkeypatch, tiles):
     """A result of at most a sixteenth lies in memory of that size. All shares are selected by the same kernels."""
     if tiles == "many":
@@ -110,7 +110,7 @@ def three_blocks(emulated, monkeypatch):
 WHERE = kept.Select("u8", 1, values=False, places=True)
 
 
-@pytest.mark.parametrize("share", every(2, [0, 0.01, 0.06, 0.07, 0.5, 1, "in one place"]))
+@pytest.mark.parametrize("share", every(4, [0, 0.01, 0.06, 0.07, 0.5, 1, "in one place"]))
 def test_flags_are_read_once_in_one_launch(three_blocks, share):
     for n, at in ((1, 3), (2047, 1), (2049, 0), (20_001, 5), (33_000, 0)):
         keep = RNG.random(n) < share if share != "in one place" else np.arange(n) // (n // 3 + 1) == 1
@@ -153,7 +153,7 @@ def test_flags_that_do_not_fit_into_shared_memory_go_by_two_launches(three_block
     assert flagged.course("u8", False, True, len(keep), 0, 0) is None
 
 
-@pytest.mark.parametrize("move", every(2, ["where", "pack", "runs", "unique"]))
+@pytest.mark.parametrize("move", every(4, ["where", "pack", "runs", "unique"]))
 def test_arrays_like_earlier_ones_are_not_checked_again(emulated, monkeypatch, move):
     """Wherever they lie, unless an item lies at no multiple of its size. The engine is told of an array once more then."""
     monkeypatch.setattr(moving, "known_moves", {})
@@ -178,7 +178,7 @@ def test_arrays_like_earlier_ones_are_not_checked_again(emulated, monkeypatch, m
         assert len(checked) == 1 + (move != "where" and turn >= 3)
 
 
-@pytest.mark.parametrize("name", every(3, ["bfloat16", "float8_e4m3fn", "float16"]))
+@pytest.mark.parametrize("name", every(6, ["bfloat16", "float8_e4m3fn", "float16"]))
 def test_narrow_floats_that_lie_apart_are_moved(emulated, name):
     x = np.repeat(RNG.integers(0, 9, 300), 2).astype("f4").astype(named(name))
     got, counts = moves.runs(emulated.made(emulated.value(x).held[::2]))
@@ -187,7 +187,7 @@ def test_narrow_floats_that_lie_apart_are_moved(emulated, name):
     np.testing.assert_array_equal(emulated.host(counts), np.diff(heads, append=300))
 
 
-@pytest.mark.parametrize("bins", [7, 5000])
+@pytest.mark.parametrize("bins", every(2, [7, 5000]))
 def test_a_histogram_says_how_many_items_lie_in_its_bins(emulated, bins):
     x = RNG.integers(-2, bins + 2, 3001).astype(np.int32)
     counts, total = moves.count(emulated.value(x), bins)
@@ -208,7 +208,7 @@ def test_runs_are_written_out(emulated):
     )
 
 
-@pytest.mark.parametrize("at", [0, 4])
+@pytest.mark.parametrize("at", every(2, [0, 4]))
 def test_runs_are_written_into_given_memory(emulated, at):
     """Nobody waits for their number. Behind the last item, and where a count is negative, nothing is written."""
     x, counts = RNG.integers(0, 99, 2100).astype(np.int32), RNG.integers(0, 9, 2100)

@@ -37,9 +37,9 @@ def by_blocks(emulated, monkeypatch):
     emulated.forget()
 
 
-@parts(2)
+@parts(4)
 def test_reductions_by_several_blocks_have_the_oracles_bits(by_blocks, part):
-    for call in (*GROUPED, *WHOLE)[part::2]:
+    for call in (*GROUPED, *WHOLE)[part::4]:
         by_blocks.gpu.loaded.clear()
         by_blocks.gpu.rng = np.random.default_rng(1)
         assert wrong(call, by_blocks, draws=2) is None, call

@@ -70,7 +70,7 @@ def expected(g, a, before, axis, reverse, order="tree"):
     return s, s * np.moveaxis(states, 0, axis)
 
 
-@pytest.mark.parametrize(("name", "shape", "axis", "reverse"), every(3, RUNS))
+@pytest.mark.parametrize(("name", "shape", "axis", "reverse"), every(6, RUNS))
 def test_runs_are_summed_by_the_tree(emulated, name, shape, axis, reverse):
     given = case(name, shape, axis, False)
     db, sums = run(emulated, *given, axis, reverse, False)
@@ -84,7 +84,7 @@ def test_runs_are_summed_by_the_tree(emulated, name, shape, axis, reverse):
     assert np.array_equal(sums, want if reverse else np.flip(want, axis))
 
 
-@pytest.mark.parametrize(("name", "shape", "axis", "reverse"), every(2, LINES))
+@pytest.mark.parametrize(("name", "shape", "axis", "reverse"), every(4, LINES))
 def test_neighbouring_columns_are_summed_by_the_tree(emulated, name, shape, axis, reverse):
     given = case(name, shape, axis, True)
     db, sums = run(emulated, *given, axis, reverse, True)
@@ -103,7 +103,7 @@ IN_ORDER = [
 ]
 
 
-@pytest.mark.parametrize(("name", "shape", "axis", "reverse"), every(3, IN_ORDER))
+@pytest.mark.parametrize(("name", "shape", "axis", "reverse"), every(6, IN_ORDER))
 def test_runs_are_summed_in_order(emulated, name, shape, axis, reverse):
     given = case(name, shape, axis, False)
     db, sums = run(emulated, *given, axis, reverse, False, "sequential")
@@ -180,7 +180,7 @@ KINDS = [
 CLOSE = {"float32": {"rtol": 2e-5, "atol": 1e-4}, "bfloat16": {"rtol": 2e-2, "atol": 5e-2}}
 
 
-@pytest.mark.parametrize(("shape", "dtype", "axis"), every(3, KINDS))
+@pytest.mark.parametrize(("shape", "dtype", "axis"), every(6, KINDS))
 def test_gradients_of_recurrences_are_those_of_two_passes(emulated, shape, dtype, axis, monkeypatch):
     torch = pytest.importorskip("torch")
     import upsweep.torch as ut
@@ -203,7 +203,7 @@ def test_gradients_of_recurrences_are_those_of_two_passes(emulated, shape, dtype
     assert ran == [True] * 2
 
 
-@pytest.mark.parametrize(("shape", "dtype", "axis"), every(3, [*KINDS[1:3], KINDS[-1]]))
+@pytest.mark.parametrize(("shape", "dtype", "axis"), every(6, [*KINDS[1:3], KINDS[-1]]))
 def test_gradients_of_averages_are_those_of_whole_arrays(emulated, shape, dtype, axis, monkeypatch):
     torch = pytest.importorskip("torch")
     import upsweep.torch as ut

@@ -61,7 +61,7 @@ def test_each_group_has_the_bits_of_its_items_alone(there, name, keywords):
         np.testing.assert_array_equal(y, want)
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("axis", every(3, [1, 0, 2]))
 def test_rows_share_the_groups(there, axis):
     shape = [3, 2, 4]
     shape[axis] = 90

@@ -18,14 +18,14 @@ CASES = {"cpu": 240, "numpy": 2000, "cuda": 240}
 
 
 @pytest.mark.parametrize("engine", CASES)
-@parts(2)
+@parts(4)
 def test_no_difference(engine, part, request):
     if engine == "cuda":
         request.getfixturevalue("cuda")
     run = Run(SEED, engine)
     if not run.libraries:
         pytest.skip("no library whose arrays this engine scans is here")
-    for number in range(part, CASES[engine], 2):
+    for number in range(part, CASES[engine], 4):
         run.check(number)
 
 

@@ -191,7 +191,7 @@ FUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", every(6, FUSED))
+@pytest.mark.parametrize("name", every(12, FUSED))
 def test_maps_keep_their_registers(name, no_device_needed):
     plan, choice = fused(FUSED[name])
     assert max(frames(_made(plan, choice, 90))) == 0, f"{name} spills"
@@ -206,10 +206,10 @@ def _made(plan: Plan, choice: Choice, arch: int) -> bytes:
 
 
 def on_some_chips(names: Iterable[str], more: Sequence[int] = ()) -> list[Any]:
-    """Each of these kernels on each chip. Every run compiles a sixth of them for one chip each: half for sm_90, a quarter for
+    """Each of these kernels on each chip. Every run compiles a twelfth of them for one chip each: half for sm_90, a quarter for
     sm_80, and a quarter for sm_100. The slow tests compile all, and so does `make registers`.
     """
-    taken = {name: (80, 90, 100, 90)[k % 4] for k, name in enumerate([*names][::6])}
+    taken = {name: (80, 90, 100, 90)[k % 4] for k, name in enumerate([*names][::12])}
     return [
         pytest.param(name, arch, marks=() if arch == taken.get(name) else pytest.mark.slow)
         for name in names

@@ -48,7 +48,9 @@ def test_bits_of_one_call(op, form, order, checked):
     for size in (1, 7, 16):
         x = numbers(dtype, 16 * size)
         checked.clear()
-        got = pushed(up.Stream(op, order=order, **form), x, size)
+        stream = up.Stream(op, order=order, **form)
+        got = pushed(stream, x, size)
+        assert stream.state.count == len(x)
         assert got.tobytes() == up.scan(x, op, order=order, engine="numpy", **form).tobytes()
         # In tree order also those whose count is the first of so many bits.
         assert len(checked) <= (2 if order == "sequential" else 9)

@@ -14,6 +14,7 @@ import jax.numpy as jnp  # noqa: E402
 
 import upsweep.jax as uj  # noqa: E402
 import upsweep.torch as ut  # noqa: E402
+from portions import every  # noqa: E402
 from upsweep.arguments import ShapeError  # noqa: E402
 from upsweep.engine import DTypeError  # noqa: E402
 from upsweep.segments import SegmentError  # noqa: E402
@@ -211,7 +212,7 @@ def test_bits_do_not_depend_on_how_a_sequence_is_cut_packed_or_batched(name):
 
 
 @pytest.mark.parametrize("steps", [32, 37])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", every(2, LAYERS))
 def test_a_batch_of_batches_is_each_batch(name, steps):
     """Gradients with the batch in front, of constants, of gradients alone (a Jacobian), and packed."""
     operands = jaxes(name, given(name, steps=steps))
@@ -249,7 +250,7 @@ def test_a_batch_of_batches_is_each_batch(name, steps):
             near(x[i], z)
 
 
-@pytest.mark.parametrize("name", ["rg_lru", "min_gru", "hgrn"])
+@pytest.mark.parametrize("name", every(3, ["rg_lru", "min_gru", "hgrn"]))
 def test_gradients_of_gradients_by_differences(name):
     from jax.test_util import check_grads
 

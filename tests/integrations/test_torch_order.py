@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import upsweep.torch as ut  # noqa: E402
+from upsweep.segments import lengths as segments_of  # noqa: E402
 
 
 def given(dtype, device, shape=(3, 50, 17)):
@@ -22,13 +23,17 @@ def loop(a, b, h):
     return torch.stack(states, 1)
 
 
-def test_the_loop_forward_and_backward(device):
+@pytest.mark.parametrize("lengths", [[50], [20, 1, 29]], ids=len)
+def test_the_loop_forward_and_backward(lengths, device):
     a, b, h = given(torch.float32, device)
     g = torch.randn_like(b)
-    want = loop(a, b, h)
-    got = ut.linear_recurrence(a, b, initial=h, axis=1, order="sequential")
+    want = torch.cat([loop(x, y, h) for x, y in zip(a.split(lengths, 1), b.split(lengths, 1))], 1)
+    segments = segments_of(lengths) if len(lengths) > 1 else None
+    got = ut.linear_recurrence(a, b, initial=h, axis=1, segments=segments, order="sequential")
     assert torch.equal(got, want)
-    for x, y in zip(torch.autograd.grad(got, (a, b, h), g), torch.autograd.grad(want, (a, b, h), g)):
+    # The segments' gradients of h are added in another order.
+    inputs = (a, b) if segments else (a, b, h)
+    for x, y in zip(torch.autograd.grad(got, inputs, g), torch.autograd.grad(want, inputs, g)):
         assert torch.equal(x, y)
 
 

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402, PLC270
 
 import upsweep as up  # noqa: E402
 import upsweep.torch as ut  # noqa: E402
+from portions import every  # noqa: E402
 from upsweep import recall  # noqa: E402
 from upsweep.host import tensors  # noqa: E402
 from upsweep.torch import differentiable, recurrences  # noqa: E402
@@ -133,7 +134,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", every(2, CALLS))
 def test_calls_of_each_kind_are_known(name, asked, device, monkeypatch):
     """With other items, flags and gradients, as if they were not."""
 
@@ -202,7 +203,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", every(2, OTHERS))
 def test_others_are_asked_of(name, known, device):
     for _ in range(2):
         leaves = given(device)

@@ -535,7 +535,7 @@ def test_a_forgotten_doubling_is_told_at_once(tmp_path):
     assert "this loop never ends: after 8 rounds stride = 1 again" in str(result)
 
 
-@pytest.mark.parametrize("name", every(6, WRONG))
+@pytest.mark.parametrize("name", every(12, WRONG))
 def test_wrong_answers_are_told_why(name, tmp_path):
     number, changes, what, says = WRONG[name]
     result = marks(tmp_path, number, changes)

@@ -54,7 +54,7 @@ def test_closed_forms(name):
         assert {what: getattr(got, what) for what in wanted} == wanted, f"{name}, n = {n}"
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", every(4, KERNELS))
 def test_the_fast_count_is_the_tracers(name):
     """Lanes under a mask and threads one by one count the same and compute the same.
 
@@ -96,7 +96,7 @@ def test_verdicts(name):
         assert [verdict.formula for verdict in verdicts] == [form.text for form in forms]
 
 
-@pytest.mark.parametrize("name", WITH_FORMULAS)
+@pytest.mark.parametrize("name", every(4, WITH_FORMULAS))
 def test_formulas_speak_of_no_launch_that_they_do_not_count(name):
     """More threads than items, items in several sections, and warps of another size have other costs."""
     for n in (1, 7, 8, 16, 19):

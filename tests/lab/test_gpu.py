@@ -39,7 +39,7 @@ def compile_all(setup, dtype, op="max"):
         assert ("bar" in ptx) >= ("syncthreads" in launch.kernel.__code__.co_names)
 
 
-@pytest.mark.parametrize("name", every(4, KERNELS))
+@pytest.mark.parametrize("name", every(8, KERNELS))
 def test_textbook_compiles(name, no_device_needed):
     row = KERNELS[name]
     for dtype in (

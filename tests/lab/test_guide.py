@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from browser import SIZES, resize, visible
 
+from portions import every
 from upsweep import lab
 from upsweep.lab.page import own
 from upsweep.lab.page.course import GLOSSARY, RUNGS
@@ -95,9 +96,9 @@ def test_terms_explain_themselves_on_hover_and_focus(opened):
     assert not visible(opened, "#tip")
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_term_fits_the_screen(opened, size):
-    resize(opened, *size)
+@pytest.mark.parametrize(("width", "height"), every(3, SIZES[::-1]))
+def test_a_term_fits_the_screen(opened, width, height):
+    resize(opened, width, height)
     for term in opened.do("return [...document.querySelectorAll('.term')].map((t, k) => k)"):
         box = opened.do(
             "const [k] = arguments, tip = document.getElementById('tip'); document.querySelectorAll('.term')[k].focus();"
@@ -105,7 +106,7 @@ def test_a_term_fits_the_screen(opened, size):
             "return tip.hidden ? null : [t.left, t.right]",
             term,
         )
-        assert box is None or (box[0] >= 0 and box[1] <= size[0]), term
+        assert box is None or (box[0] >= 0 and box[1] <= width), term
 
 
 def test_a_term_below_the_fold_explains_itself_to_the_keyboard(opened):
@@ -366,17 +367,17 @@ def test_a_trace_in_a_notebook(chromium, tmp_path):
 # --- comparing, waiting, stopping ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_comparing_works_at_any_width(opened, size):
-    resize(opened, *size)
-    opened.until(f"document.documentElement.clientWidth <= {size[0]}")
+@pytest.mark.parametrize(("width", "height"), every(3, SIZES[::-1]))
+def test_comparing_works_at_any_width(opened, width, height):
+    resize(opened, width, height)
+    opened.until(f"document.documentElement.clientWidth <= {width}")
     assert visible(opened, "#compare")
     opened.do("document.getElementById('compare').click()")
     opened.until(
         "document.querySelectorAll('.pane').length === 2 && document.querySelectorAll('.pane')[1].dataset.kernel"
     )
     opened.do("lab.go(lab.last)")
-    assert opened.do("return document.documentElement.scrollWidth") <= size[0]
+    assert opened.do("return document.documentElement.scrollWidth") <= width
     for part in (".net canvas", ".counts", ".kernel"):
         boxes = opened.do(
             "return [...document.querySelectorAll(`.pane ${arguments[0]}`)].map((e) => e.getBoundingClientRect().width)",

@@ -96,6 +96,7 @@ def test_any_setting_is_traced_inside(alone):
     assert alone.do("return document.querySelector('.trouble').hidden")
 
 
+@pytest.mark.slow
 def test_an_edit_runs_inside(alone):
     text = "def mine(x, y, n):\n    t = cuda.threadIdx.x\n    y[t] = op(x[t], x[t])"
     alone.wait_for(
@@ -110,6 +111,7 @@ def test_an_edit_runs_inside(alone):
     assert "<kernel>:1" in alone.do("return document.querySelector('.trouble').textContent")
 
 
+@pytest.mark.slow
 def test_an_exercise_is_marked_inside(alone):
     text = EXERCISES[1].starter
     alone.wait_for(
