@@ -62,8 +62,8 @@ by the bytes of pieces read and written: 2 and 16 .092 -> .326, 2 and 4 .098 -> 
 
 IDLE = {4: 1.7, 8: 2}
 """The most lanes for a column in such rectangles, of which copies of large arrays are no faster, by the bytes of an item, of four
-bytes within segments. Of a copy (H200), in place -> brought: keys of 9 x 300000 x 16 f4 .36 -> .43; without segments 16 x 186508 x 9
-i4 .37 -> .41, but 17 x 40000 x 100 f4 .39 -> .30."""
+bytes within segments. Of a copy (H200), in place -> brought: keys of 9 x 300000 x 16 f4 .36 -> .43; without segments 16 x 186508
+x 9 i4 .37 -> .41, but 17 x 40000 x 100 f4 .39 -> .30."""
 
 AMONG = 8
 """Bytes at once from which an array stays where it lies, if its few neighbours are neighbours in the other order too, as lines

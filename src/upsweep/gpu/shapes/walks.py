@@ -53,10 +53,11 @@ WORD = 4
 """The least bytes that a lane copies to shared memory by no register."""
 
 WIDE = 32768, 4
-"""Rows from which lines that begin at words are copied by words, and rows of a lane then of items of two bytes, so that lines have
-256 bytes. One array of items gains so, and three of halves, as in gradients. Of a copy (H200), item by item -> so: 34038 columns of
-f2 .41 -> .50, 68140 .45 -> .71, 40001 of f4 .49 -> .61, gradients of 34038 of bf16 .39 -> .52. Two arrays lose: 128256 columns of
-bf16 .69 -> .56, 34069 of f4 .59 -> .54, 33001 of f8 .77 -> .68; and few columns: 12304 of bf16 .68 -> .435, 12280 of f4 .66 -> .51."""
+"""Rows from which lines that begin at words are copied by words, and rows of a lane then of items of two bytes, so that lines
+have 256 bytes. One array of items gains so, and three of halves, as in gradients. Of a copy (H200), item by item -> so: 34038
+columns of f2 .41 -> .50, 68140 .45 -> .71, 40001 of f4 .49 -> .61, gradients of 34038 of bf16 .39 -> .52. Two arrays lose: 128256
+columns of bf16 .69 -> .56, 34069 of f4 .59 -> .54, 33001 of f8 .77 -> .68; and few columns: 12304 of bf16 .68 -> .435, 12280 of
+f4 .66 -> .51."""
 
 HALF = 2
 """Bytes of an item of half precision. Where lines begin anywhere a lane has one row of such items: 1535 columns of bf16 .465 ->
