@@ -55,6 +55,8 @@ CALLS = {
         # The same of bytes, four of which are a word.
         Call("max-int8", ((700, 300), 0), inside="stepped", exclusive=True),
         Call("add-int8", ((300, 300), 0), inside="stepped", reverse=True, segments="line"),
+        # Of two bytes, which are no words where there are gaps.
+        Call("xor-uint16", ((3, 70, 4), 1), inside="stepped", segments="offsets"),
         # Rows of lines that begin at any remainder by 16 bytes.
         Call("add-float32", ((3, 1367, 5), 1), initial="rows"),
     ],

@@ -32,13 +32,9 @@ def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
     count = word.itemsize // item
     if word is _PAIR and isinstance(op.identity, int):
         op = replace(op, identity=op.identity & 0xFFFF)
-    if (
-        count == 1
-        or layout.dims[-1] % count
-        or any(_lines(x).grain() < count * x.size for x in layout.arrays())
-    ):
+    if count == 1 or layout.dims[-1] % count or any(_lines(x).grain() < count * x.size for x in layout.arrays()):
         return plan, layout
-    if word is _PAIR and _woven(layout):
+    if count == 2 and _woven(layout):
         return plan, layout
     plan, words = _words(plan, layout, op, word)
     return plan, _without_columns(words) if words.dims[-1] == 1 else words
