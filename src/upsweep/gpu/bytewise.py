@@ -32,7 +32,11 @@ def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
     count = word.itemsize // item
     if word is _PAIR and isinstance(op.identity, int):
         op = replace(op, identity=op.identity & 0xFFFF)
-    if count == 1 or layout.dims[-1] % count or any(_lines(x).grain() < count * x.size for x in layout.arrays()):
+    if (
+        count == 1
+        or layout.dims[-1] % count
+        or any(_lines(x).grain() < count * x.size for x in layout.arrays())
+    ):
         return plan, layout
     if count == 2 and _woven(layout):
         return plan, layout
