@@ -226,10 +226,9 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     single = light(plan) and item <= 2 and not plan.segmented
     listed = light(plan) and layout.heads is not None and layout.heads.rows[-1] == 0 and not plan.reduce
     turning = [x for x in (*layout.moving(), *layout.stores) if turned(x)]
-    if turning:
-        line = 4
-    narrow = costly(plan) and not plan.reduce and max(sizes) == 2
-    if narrow and layout.n <= COSTLY_LOW:
+    dear = costly(plan)
+    narrow = dear and not plan.reduce and max(sizes) == 2
+    if turning or (narrow and layout.n <= COSTLY_LOW):
         line = 4
 
     for shape in for_flat(layout.bytes) if loose and layout.bytes % 4 else ():
@@ -245,7 +244,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         shape = for_columns(
             layout.n, columns, item, words_read(layout), line, warps, again, pair, plan.segmented, plan.sums
         )
-        if costly(plan) and (narrow or line >= 4) and shape.warps == WARPS:
+        if dear and (narrow or line >= 4) and shape.warps == WARPS:
             shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
         staged, uneven = single and not turning, False
         if alone and turning:
@@ -282,7 +281,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         # Lines of reductions that begin at sectors take as long in more stages.
         staged = staged and (shape.loose or not plan.reduce)
         forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
-        if costly(plan) and not (plan.reduce or turning):
+        if dear and not (plan.reduce or turning):
             forms = for_costly(shape)
         if listed and sizes == [4] and item == 1 and not turning:
             forms = for_listed(shape, columns)
