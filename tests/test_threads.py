@@ -172,7 +172,7 @@ def test_the_caller_leaves_no_thread_at_work(interrupted, request):
 
 def waits_for_helpers(thread):
     frame = sys._current_frames()[thread.ident]
-    return [f.f_code.co_name for f in (frame, frame.f_back)] == ["wait", "exception"]
+    return [f.f_code.co_name for f in (frame, frame.f_back)] == ["finish", "together"]
 
 
 def test_threads_hold_the_memory_that_they_work_on(monkeypatch):
@@ -289,22 +289,25 @@ def test_a_thread_that_flushes_to_zero_changes_no_bit():
         np.testing.assert_array_equal(np.atleast_1d(y).view(np.int64), np.atleast_1d(w).view(np.int64))
 
 
-def test_an_interruption_before_the_wait_waits_for_all_helpers():
-    waited = []
+def test_an_interruption_before_the_wait_waits_for_all_helpers(monkeypatch):
+    finish, turns, done = threads._Call.finish, [], []
+    met = threading.Barrier(3)
 
-    class Helper:
-        asked = False
+    def interrupted(call):
+        turns.append(1)
+        if len(turns) == 1:
+            # As if what a helper has rung were lost with the interruption.
+            call.bell.get()
+            raise KeyboardInterrupt
+        finish(call)
 
-        def cancel(self):
-            if not self.asked:
-                self.asked = True
-                raise KeyboardInterrupt
-            return False
+    def share():
+        number = met.wait(timeout=300)
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.1 * number)
+            done.append(1)
 
-        def exception(self):
-            waited.append(self)
-
-    helpers = [Helper(), Helper()]
+    monkeypatch.setattr(threads._Call, "finish", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        threads._finish(helpers)
-    assert waited == helpers
+        threads.together(share, 3)
+    assert len(done) == 2

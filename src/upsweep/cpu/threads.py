@@ -6,7 +6,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +15,7 @@ from upsweep import cores
 from upsweep.cpu.objects import address_of
 from upsweep.cpu.words import LINE
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
 _own = threading.local()
-_pool: ThreadPoolExecutor | None = None
-_lock = threading.Lock()
 
 
 def scratch(size: int) -> int:
@@ -36,22 +32,57 @@ def on_a_line(size: int) -> tuple[np.ndarray, int]:
     return memory, -(-address_of(memory) // LINE) * LINE
 
 
+class _Call:
+    """What a caller and its helpers share. Helpers that have not started by the end are called off."""
+
+    def __init__(self, share: Callable[[], None]) -> None:
+        self.share, self.lock, self.open, self.started = share, threading.Lock(), True, 0
+        self.ended: list[BaseException | None] = []
+        self.bell: SimpleQueue[None] = SimpleQueue()
+
+    def help(self) -> None:
+        with self.lock:
+            if not self.open:
+                return
+            self.started += 1
+        error = None
+        try:
+            self.share()
+        except BaseException as raised:
+            error = raised
+        self.ended.append(error)
+        self.bell.put(None)
+
+    def finish(self) -> None:
+        """Wait for every helper. An interruption may have taken what one has rung: so they are counted anew."""
+        with self.lock:
+            self.open = False
+        while len(self.ended) < self.started:
+            self.bell.get()
+
+
 def together(share: Callable[[], None], threads: int) -> None:
-    """Run `share` in `threads` threads at once and wait for all of them. Threads that have not started by the end are called off.
+    """Run `share` in `threads` threads at once and wait for all of them. The first exception is raised: an interruption of the
+    caller, or that of a helper.
 
     Whatever memory `share` works on by its address, `share` must hold: a caller that is interrupted twice waits no longer.
     """
-    helpers: list[Future[None]] = []
+    call = _Call(share)
     try:
-        try:
-            helpers.extend(_executor().submit(share) for _ in range(threads - 1))
-        except RuntimeError:
-            # At the end of a process, as in `atexit`, no thread starts any more: the caller works alone.
-            if threading.main_thread().is_alive():
-                raise
+        _team.help(call, threads - 1)
         share()
     finally:
-        _finish(helpers)
+        interrupted: list[BaseException | None] = []
+        try:
+            call.finish()
+        except BaseException as interruption:
+            # Helpers may be at work still.
+            interrupted.append(interruption)
+            call.finish()
+        _team.dismiss(threads - 1)
+        raised = [error for error in (*interrupted, *call.ended) if error is not None]
+        if raised:
+            raise raised[0]
 
 
 def each(work: Callable[[Any], None], items: Sequence[Any], most: int | None = None) -> None:
@@ -73,39 +104,43 @@ def each(work: Callable[[Any], None], items: Sequence[Any], most: int | None = N
     together(share, max(1, min(most or cores.wanted(), len(tickets))))
 
 
-def _finish(helpers: Sequence[Future[None]]) -> None:
-    """Wait for every helper, then raise the first exception: that of a helper, or an interruption of the caller."""
-    raised = [error for error in map(_ended, helpers) if error is not None]
-    if raised:
-        raise raised[0]
+class _Team:
+    """Threads that wait for calls. They take less of Python's time than those of a `ThreadPoolExecutor`: of 16 on an AMD the last
+    one was at work after 105 us, not 199, and a call took .08 ms of processor time, not .4.
+    """
 
+    def __init__(self) -> None:
+        self.lock, self.threads, self.wanted = threading.RLock(), 0, 0
+        self.calls: SimpleQueue[_Call] = SimpleQueue()
 
-def _ended(helper: Future[None]) -> BaseException | None:
-    try:
-        return None if helper.cancel() else helper.exception()
-    except BaseException as interruption:
-        # The helper may be at work still.
-        if not helper.cancel():
-            helper.exception()
-        return interruption
+    def help(self, call: _Call, helpers: int) -> None:
+        with self.lock:
+            self.wanted += helpers
+            while self.threads < min(self.wanted, max(cores.cores(), 64)):
+                try:
+                    threading.Thread(target=self._work, name="upsweep", daemon=True).start()
+                except RuntimeError:
+                    # At the end of a process, as in `atexit`, no thread starts any more: those that there are do the work.
+                    break
+                self.threads += 1
+        for _ in range(helpers):
+            self.calls.put(call)
 
+    def dismiss(self, helpers: int) -> None:
+        with self.lock:
+            self.wanted -= helpers
 
-def _executor() -> ThreadPoolExecutor:
-    global _pool
-    with _lock:
-        if _pool is None:
-            # The import takes 10 ms, which one thread alone need not wait for. At the end of a process it is a RuntimeError.
-            from concurrent.futures import ThreadPoolExecutor
-
-            _pool = ThreadPoolExecutor(max(cores.cores(), 64), "upsweep")
-        return _pool
+    def _work(self) -> None:
+        while True:
+            self.calls.get().help()
 
 
 def _forget() -> None:
     """A forked child has none of its parent's threads."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    global _team
+    _team = _Team()
 
 
+_team = _Team()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
