@@ -361,9 +361,15 @@ def test_nobody_reads_on(tmp_path: Path) -> None:
         ("- <&-", "standard input is closed"),
         ("t.csv --column v --out - >&-", "standard output is closed"),
         ("- </dev/null", "standard input.csv has no line of column names"),
+        (
+            "- <noise",
+            "the column names of standard input.csv are no text in UTF-8: convert a table first, by iconv, and pass other data "
+            "as .npy, .zarr or .parquet",
+        ),
     ],
 )
 def test_a_closed_or_empty_pipe(tmp_path: Path, table: pa.Table, words: str, said: str) -> None:
+    (tmp_path / "noise").write_bytes(b"\0\1")
     command = f"exec '{sys.executable}' -m upsweep scan {words}"
     got = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert got.returncode == 1
