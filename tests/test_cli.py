@@ -376,6 +376,15 @@ def test_a_closed_or_empty_pipe(tmp_path: Path, table: pa.Table, words: str, sai
     assert got.stderr == f"upsweep: {said}\n"
 
 
+def test_names_of_columns_in_any_locale(tmp_path: Path) -> None:
+    words = ("--map", "größe + 1", "--segments", "keys=größe", "--keep", "größe", "--as", "ü")
+    got = subprocess.run(
+        [sys.executable, "-m", "upsweep", "scan", "-", *words], cwd=tmp_path, input="größe\n1\n1\n2\n".encode(),
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}, capture_output=True, timeout=300,
+    )  # fmt: skip
+    assert got.stdout.decode() == '"größe","ü"\n1,2\n1,4\n2,3\n', got.stderr
+
+
 def test_a_private_file_stays_private(tmp_path: Path, table: pa.Table) -> None:
     (tmp_path / "t.csv").chmod(0o600)
     done(tmp_path, "scan", "t.csv", "--column", "v", "--out", "t.csv", "--force")
