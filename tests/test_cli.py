@@ -361,13 +361,28 @@ def test_nobody_reads_on(tmp_path: Path) -> None:
         ("- <&-", "standard input is closed"),
         ("t.csv --column v --out - >&-", "standard output is closed"),
         ("- </dev/null", "standard input.csv has no line of column names"),
+        (
+            "- <noise",
+            "the column names of standard input.csv are no text in UTF-8: convert a table first, by iconv, and pass other data "
+            "as .npy, .zarr or .parquet",
+        ),
     ],
 )
 def test_a_closed_or_empty_pipe(tmp_path: Path, table: pa.Table, words: str, said: str) -> None:
+    (tmp_path / "noise").write_bytes(b"\0\1")
     command = f"exec '{sys.executable}' -m upsweep scan {words}"
     got = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert got.returncode == 1
     assert got.stderr == f"upsweep: {said}\n"
+
+
+def test_names_of_columns_in_any_locale(tmp_path: Path) -> None:
+    words = ("--map", "größe + 1", "--segments", "keys=größe", "--keep", "größe", "--as", "ü")
+    got = subprocess.run(
+        [sys.executable, "-m", "upsweep", "scan", "-", *words], cwd=tmp_path, input="größe\n1\n1\n2\n".encode(),
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}, capture_output=True, timeout=300,
+    )  # fmt: skip
+    assert got.stdout.decode() == '"größe","ü"\n1,2\n1,4\n2,3\n', got.stderr
 
 
 def test_a_private_file_stays_private(tmp_path: Path, table: pa.Table) -> None:

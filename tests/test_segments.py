@@ -28,9 +28,9 @@ def test_spellings_agree(lengths, exclusive, reverse, last):
     s = up.segments
     for spelt in (
         s.flags(heads),
-        s.flags(heads.astype(int)),
+        s.flags(heads.astype(int).tolist()),
         s.ends(ends),
-        s.ends(ends.astype(int)),
+        s.ends(ends.astype(int).tolist()),
         s.offsets(offsets),
         s.lengths(lengths),
         s.keys(keys),

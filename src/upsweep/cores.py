@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 _CGROUP = Path("/sys/fs/cgroup")
 setting: int | None = None
 """The number that `set_threads` has set."""
@@ -41,12 +43,12 @@ class set_threads:
 
     def __init__(self, n: int | None) -> None:
         global setting
-        if n is not None and (not isinstance(n, int) or n < 1):
+        if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
             raise ValueError(
                 f"threads={n!r}: pass a number of at least 1, or None for the number that is right here"
             )
         self._n, self._before = n, setting
-        setting = n
+        setting = None if n is None else int(n)
 
     def __repr__(self) -> str:
         return f"set_threads({self._n})"
@@ -71,7 +73,7 @@ def wanted() -> int:
 def _told() -> int:
     """The number in UPSWEEP_THREADS, or 0."""
     text = os.environ.get("UPSWEEP_THREADS", "")
-    if text and not (text.isdigit() and int(text)):
+    if text and not (text.isdecimal() and int(text)):
         raise ValueError(f"UPSWEEP_THREADS={text}: set a number of at least 1")
     return int(text or 0)
 

@@ -33,7 +33,7 @@ from upsweep.dtypes import accumulator, fits, row, row_of
 from upsweep.engine import DTypeError, Engine, Operands
 from upsweep.function import as_function
 from upsweep.host import copied
-from upsweep.host.labelled import check_alike, check_beside, initials_of, marks_of
+from upsweep.host.labelled import check_alike, check_beside, initials_of, marks_of, reduced
 from upsweep.operator import Operator
 from upsweep.operators import as_operator, ops
 from upsweep.plan import Plan
@@ -119,10 +119,13 @@ def execute(
         return out, ran
     if record is not None:
         return on.give(given[0], record), ran
-    if fused:
-        return bare([on.give(like, y) for y in ys]), ran
-    results = [on.give(given[c], ys[c]) for c in (range(len(ys)) if keep is None else keep)]
-    return tuple(results) if keep is None and isinstance(xs, tuple) else bare(results), ran
+    kept = range(len(ys)) if fused or keep is None else keep
+    likes = [like if fused else given[c] for c in kept]
+    results = [on.give(x, ys[c]) for x, c in zip(likes, kept)]
+    if plan.reduce:
+        results = [reduced(x, y, plan.axis) for x, y in zip(likes, results)]
+    several = not fused and keep is None and isinstance(xs, tuple)
+    return tuple(results) if several else bare(results), ran
 
 
 def _seen(on: Engine, given: Sequence[Any]) -> tuple[Any, list[Any]]:

@@ -89,7 +89,8 @@ def run(
             labelled.items(xs, types), op, axis, exclusive, reverse, initial, dtype, out, segments, engine, threads, reducing,
             keep, order, map, finish,
         )  # fmt: skip
-        return bare([labelled.labelled(xs, part, types) for part in tupled(y)])
+        made = [labelled.labelled(xs, part, types) for part in tupled(y)]
+        return bare([labelled.reduced(xs, part, axis) for part in made] if reducing else made)
     return learnt(
         like, xs, initial, out, segments, execute, xs, op, axis, exclusive, reverse, initial, dtype, out, segments, engine,
         threads, reducing, keep, order, map, finish,

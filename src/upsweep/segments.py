@@ -70,7 +70,8 @@ def check_form(spelling: str, values: Any, shape: tuple[int, ...], n: int) -> No
             )
         return
     what = "keys" if spelling == "keys" else "flags"
-    if what == "flags" and kind not in "biu":
+    # A list of no flags is one of floats.
+    if what == "flags" and values.size and kind not in "biu":
         raise SegmentError(f"flags must be booleans or integers, got {values.dtype}")
     if values.shape not in (shape, (n,)):
         raise SegmentError(

@@ -126,6 +126,21 @@ def test_a_size_known_beforehand_takes_what_fits(apps, n, dtype):
             assert np.asarray(count).dtype == np.int64
 
 
+def test_a_size_known_beforehand_where_results_are_copied():
+    """JAX's arrays cannot be written to: they are made of what NumPy has written."""
+    jnp = pytest.importorskip("jax.numpy")
+    x, keep = jnp.asarray([5, 5, 2, 7]), jnp.asarray([True, False, True, True])
+    for (*got, count), *wanted in [
+        (apps.compact(x, keep, size=4), [5, 2, 7, 0]),
+        (apps.where(keep, size=4), [0, 2, 3, 0]),
+        (apps.unique_consecutive(x, size=2), [5, 2]),
+        (apps.run_length_encode(x, size=4), [5, 2, 7, 0], [2, 1, 1, 0]),
+        (apps.run_length_decode(x, keep * 1, size=4), [5, 2, 7, 0]),
+    ]:
+        assert [y.tolist() for y in got] == wanted
+        assert int(count) == 3
+
+
 @pytest.mark.parametrize("n", SIZES)
 def test_a_function_says_what_is_kept(apps, n):
     for dtype in ("int8", "float32", "float64"):

@@ -82,6 +82,7 @@ def test_results_have_the_chunks_of_the_input(call):
     [
         lambda x: up.scan(x, initial=2.0, exclusive=True, segments=up.segments.keys(np.array([3]))),
         lambda x: up.ema(x, halflife=1.0, times=np.array([3.0])),
+        lambda x: up.ema(x[:, None], halflife=1.0, times=x, axis=0),
         lambda x: up.reduce(x, segments=up.segments.lengths([0, 1, 0])),
     ],
 )
@@ -98,6 +99,7 @@ _GAPS = {"axis": 0, "initial": 2.0}
     [
         lambda x, weights, marks: up.linear_recurrence(weights, x, axis=0),
         lambda x, weights, marks: up.ema(x, weights, axis=0),
+        lambda x, weights, marks: up.ema(x[:1], halflife=weights, axis=0),
         lambda x, weights, marks: up.discounted_sum(x, weights, marks, **_GAPS),
         lambda x, weights, marks: up.reduce(x[:0], segments=up.segments.keys(marks[:0, 1]), axis=0),
     ],

@@ -69,6 +69,43 @@ def test_pandas_keeps_the_dtype_of_all_columns_of_a_table(dtype):
     assert up.cummax(table.iloc[:, 0]).attrs == table.iloc[:, 0].attrs
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("keywords", [{}, {"map": lambda v: v}, {"engine": "numpy"}])
+def test_a_reduction_has_the_labels_that_are_left(axis, keywords):
+    pd, pl, xr = map(pytest.importorskip, ("pandas", "polars", "xarray"))
+    square = RNG.integers(0, 9, (3, 3))
+    table = pd.DataFrame(square, list("xyz"), ["a", "b", "b"])
+    pd.testing.assert_series_equal(up.reduce(table, axis=axis, **keywords), table.sum(axis=axis % 2))
+    pd.testing.assert_series_equal(
+        up.reduce((table, table), "affine", axis=axis, engine=keywords.get("engine", "auto"))[0],
+        table.prod(axis=axis % 2),
+    )
+    array = xr.DataArray([square, square], {"t": [5, 6], "x": [1, 2, 3]}, ("t", "x", "y"), "v", {"unit": "m"})
+    wanted = array.sum(array.dims[axis], keep_attrs=True)
+    xr.testing.assert_identical(up.reduce(array, axis=axis, **keywords), wanted)
+    columns = pl.DataFrame(square, ["a", "b", "c"], orient="row")
+    got, wanted = (
+        up.reduce(columns, axis=axis, **keywords),
+        columns.sum() if axis == 0 else columns.sum_horizontal(),
+    )
+    assert got.equals(wanted)
+
+
+def test_a_reduction_keeps_dtypes_and_zones():
+    pd, pl = map(pytest.importorskip, ("pandas", "polars"))
+    days = pd.date_range("2020", periods=3, tz="Asia/Tokyo")
+    table = pd.DataFrame({"a": days, "b": days[::-1]})
+    assert up.reduce(table, "max", axis=0).equals(table.max())
+    assert (
+        up.reduce(table["a"], "max") == pl.Series(days).max() == up.reduce(pl.Series(days), "max") == days[-1]
+    )
+    assert up.reduce(table[["a"]].astype("int64").astype("Int64"), axis=1).dtype == "Int64"
+    assert up.reduce(table.iloc[:0], "max", axis=0, initial=np.datetime64(0, "us")).index.tolist() == [
+        "a",
+        "b",
+    ]
+
+
 def test_times_of_several_zones_have_no_dtype_in_common():
     pd = pytest.importorskip("pandas")
     times = pd.date_range("2020", periods=3, tz="UTC")

@@ -69,7 +69,7 @@ def compact(x: Any, keep: Any, *, size: int | None = None, out: Any = None) -> A
             "size= and out= are for one array: of several, take the places that where(keep, size=...) gives"
         )
     values, result = _room(xp, give, arrays[0], size, out)
-    return result(), give(moving.select(xp, arrays[0], keep, values=values))
+    return result(moving.select(xp, arrays[0], keep, values=values))
 
 
 def _compact(x: Any, keep: Any) -> Any:
@@ -110,7 +110,7 @@ def where(keep: Any, *, size: int | None = None, out: Any = None) -> Any:
     xp, (keep,), give = enter(keep)
     keep = _flags(xp, keep, keep)
     places, result = _room(xp, give, xp.empty(0, dtype=xp.int64, device=keep.device), size, out)
-    return result(), give(moving.select(xp, keep, keep, places=places))
+    return result(moving.select(xp, keep, keep, places=places))
 
 
 def _where(keep: Any) -> Any:
@@ -133,7 +133,7 @@ def unique_consecutive(x: Any, *, size: int | None = None, out: Any = None) -> A
         return moving.recalled("unique", _unique, x)
     xp, x, give = _in_runs(x)
     values, result = _room(xp, give, x, size, out)
-    return result(), give(moving.select(xp, x, None, values=values))
+    return result(moving.select(xp, x, None, values=values))
 
 
 def _unique(x: Any) -> Any:
@@ -158,7 +158,8 @@ def run_length_encode(x: Any, *, size: int | None = None) -> Any:
     xp, x, give = _in_runs(x)
     values, result = _room(xp, give, x, size, None)
     lengths = xp.zeros(size, dtype=xp.int64, device=x.device)
-    return result(), give(lengths), give(moving.select(xp, x, None, values=values, lengths=lengths))
+    kept, count = result(moving.select(xp, x, None, values=values, lengths=lengths))
+    return kept, give(lengths), count
 
 
 def _runs(x: Any) -> tuple[Any, Any]:
@@ -198,7 +199,7 @@ def run_length_decode(values: Any, lengths: Any, *, size: int | None = None, out
     if size is None and out is None:
         return give(moving.repeat(xp, values, lengths, "lengths"))
     room, result = _room(xp, give, values, size, out)
-    return result(), give(moving.fill(xp, values, lengths, room, "lengths"))
+    return result(moving.fill(xp, values, lengths, room, "lengths"))
 
 
 def counts_of(xp: Any, counts: Any, what: str) -> Any:
@@ -247,7 +248,8 @@ def _in_runs(x: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
 
 
 def _room(xp: Any, give: Any, x: Any, size: int | None, out: Any) -> tuple[Any, Any]:
-    """The memory for kept items (`out`, or `size` zeros), and the function that makes the result of it."""
+    """The memory for kept items (`out`, or `size` zeros), and the function that makes the results of it and of their number. It
+    is called when the memory is written, which `give` may copy."""
     if x.ndim != 1:
         raise ShapeError(
             f"size and out are for 1-D x, got shape {tuple(x.shape)}; take rows by where(keep, size=...)"
@@ -255,7 +257,7 @@ def _room(xp: Any, give: Any, x: Any, size: int | None, out: Any) -> tuple[Any, 
     size = None if size is None else count_of(size, "size")
     if out is None:
         made = xp.zeros(size, dtype=x.dtype, device=x.device)
-        return made, lambda: give(made)
+        return made, lambda count: (give(made), give(count))
     _, (_, room), _ = enter(x, out)
     if room.ndim != 1 or size not in (None, room.shape[0]):
         raise ShapeError(f"out must be 1-D and as long as size, got shape {tuple(room.shape)}")
@@ -265,4 +267,4 @@ def _room(xp: Any, give: Any, x: Any, size: int | None, out: Any) -> tuple[Any, 
         raise OutputError(
             f"out must be an array that can be written to: results would go into a copy of this {type(out).__name__}"
         )
-    return room, lambda: out
+    return room, lambda count: (out, give(count))

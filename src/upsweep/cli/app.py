@@ -23,6 +23,13 @@ from upsweep.segments import Segments
 LAB = "upsweep.lab.page.cli"
 
 
+class _Words(click.types.StringParamType):
+    """Names of columns, and expressions of them. They are in UTF-8, as tables are, whatever the locale is."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return value.encode(errors="surrogateescape").decode(errors="surrogateescape")
+
+
 class _WithLab(click.Group):
     """`upsweep lab` is loaded when it is asked for."""
 
@@ -88,9 +95,15 @@ def _slower(ratio: float) -> str:
     help=f"{', '.join(TABLE)}.",
     shell_complete=lambda ctx, param, typed: [name for name in TABLE if name.startswith(typed)],
 )
-@click.option("--column", multiple=True, help="Of a table: the column to scan; may be given several times.")
+@click.option(
+    "--column",
+    type=_Words(),
+    multiple=True,
+    help="Of a table: the column to scan; may be given several times.",
+)
 @click.option(
     "--keep",
+    type=_Words(),
     multiple=True,
     help="Of a table: a column to keep beside the result. By default all are kept.",
 )
@@ -106,22 +119,26 @@ def _slower(ratio: float) -> str:
 )
 @click.option(
     "--segments",
+    type=_Words(),
     help="Where the scan starts anew: flags=, ends=, offsets=, lengths= or keys= (rows sorted by key), then a .npy or .zarr "
     "file or a column; or groups=, then such keys in any order, with commas between several.",
 )
 @click.option(
     "--map",
     "map_",
+    type=_Words(),
     help="What is scanned, as an expression of columns (of x, where FILE is an array): 'price * units', or 'w, w * y' "
     "for an operator on tuples.",
 )
 @click.option(
     "--finish",
+    type=_Words(),
     help="What comes out, as an expression of the prefix, the columns and the index: '(prefix - price) / prefix'.",
 )
 @click.option(
     "--as",
     "name",
+    type=_Words(),
     multiple=True,
     help="What a result is called; by default as its column, in whose place it stands.",
 )

@@ -65,6 +65,7 @@ def ema(
     x = _floating(known(da.asarray(x)))
     dim, dtype, chunks, x = axis_of(axis, x.shape), x.dtype, x.chunks, filled(x)
     if halflife is not None:
+        halflife = filled(halflife) if isinstance(halflife, da.Array) else halflife
         halves = half_lives(da, _steps(times, x, dim, segments), halflife)
         alpha = 1 - da.exp2(-da.where(halves < 0, np.nan, halves))
     alpha = _weight(alpha, x)
@@ -145,7 +146,7 @@ def _steps(times: Any, x: Any, dim: int, segments: Segments | None) -> Any:
     """The time since the item before, in a group since that group's; nothing stands before the first."""
     if times is None:
         return da.ones((), dtype=np.float64)
-    times = da.asarray(times)
+    times = filled(da.asarray(times))
     check_times(times.dtype)
     timed(times.shape, x.shape, dim)
     times = times if times.ndim == x.ndim else _along(times, x, dim)

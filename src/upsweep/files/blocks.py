@@ -88,8 +88,11 @@ class _Csv:
         self.names = next(_lines(path), [])
         if not self.names:
             raise FileError(f"{path.name} has no line of column names")
-        if any("\ufffd" in name for name in self.names):
-            raise FileError(f"the column names of {path.name} are not in UTF-8: convert it first, by iconv")
+        if any("\ufffd" in name or "\0" in name for name in self.names):
+            raise FileError(
+                f"the column names of {path.name} are no text in UTF-8: convert a table first, by iconv, and pass other data as "
+                ".npy, .zarr or .parquet"
+            )
 
     def types(self, names: Sequence[str]) -> dict[str, Any]:
         import pyarrow as pa

@@ -41,6 +41,15 @@ def labelled(like: Any, y: np.ndarray, types: Sequence[Any] | None = None) -> An
     return _LABELLED[library_of(like)](like, y, types_of(like) if types is None else types)
 
 
+def reduced(like: Any, y: Any, axis: int | None) -> Any:
+    """A reduction along an axis, with the labels that the object has along the others. Times keep their zone."""
+    if library_of(like) not in _REDUCED or len(like.shape) != y.ndim + 1:
+        return y
+    along = (axis or 0) % len(like.shape)
+    left = (*like.shape[:along], *like.shape[along + 1 :])
+    return _REDUCED[library_of(like)](like, y, along) if y.shape == left else y
+
+
 def check_alike(given: Sequence[Any]) -> None:
     """An EngineError where objects with labels, which are broadcast to one shape and taken item by item, have other labels than
     the one of their library that has most axes."""
@@ -260,6 +269,15 @@ def _as_series(dtype: Any, y: np.ndarray, index: Any, name: Any = None) -> Any:
     return made if zone is None or y.dtype.kind != "M" else made.dt.tz_localize("UTC").dt.tz_convert(zone)
 
 
+def _row_of_pandas(like: Any, y: Any, axis: int) -> Any:
+    import pandas
+
+    if isinstance(like, pandas.DataFrame):
+        return _as_series(_own_type(types_of(like)), y, like.axes[1 - axis]).__finalize__(like)
+    zone = getattr(like.dtype, "tz", None)
+    return y if zone is None or y.dtype.kind != "M" else _as_series(like.dtype, y.reshape(1), [0])[0]
+
+
 def _as_array(dtype: Any, y: np.ndarray) -> Any:
     """Results as pandas' array where the items were in one that may have missing values, or in Arrow's memory."""
     import pandas
@@ -284,4 +302,23 @@ def _as_polars(like: Any, y: np.ndarray, types: Sequence[Any]) -> Any:
     return made.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
 
 
+def _row_of_polars(like: Any, y: Any, axis: int) -> Any:
+    import polars
+
+    if isinstance(like, polars.Series):
+        zone = getattr(like.dtype, "time_zone", None)
+        return y if zone is None or y.dtype.kind != "M" else _as_polars(like, y.reshape(1), ())[0]
+    # As in polars, a sum down the columns is a table of one row.
+    return (
+        _as_polars(next(iter(like), polars.Series()).alias(""), y, ())
+        if axis
+        else _as_polars(like, y[None], ())
+    )
+
+
+def _row_of_xarray(like: Any, y: Any, axis: int) -> Any:
+    return like.reduce(lambda items, axis: y, like.dims[axis], keep_attrs=True) if y.ndim else y
+
+
 _LABELLED = {"pandas": _as_pandas, "polars": _as_polars, "xarray": lambda like, y, types: like.copy(data=y)}
+_REDUCED = {"pandas": _row_of_pandas, "polars": _row_of_polars, "xarray": _row_of_xarray}
