@@ -8,11 +8,15 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from upsweep import engine as engines
+from upsweep import recall
 from upsweep.dtypes import accumulator
 from upsweep.engine import ENGINES
 from upsweep.execution import broadcast
-from upsweep.function import as_function
+from upsweep.function import Function, as_function
+from upsweep.operator import Operator
 from upsweep.operators import as_operator
 from upsweep.plan import Plan
 from upsweep.planning import plan_of
@@ -36,16 +40,21 @@ def scan_and_sums(
     summing = sums_of(given)
     if summing is None:
         return None
+    told = segments and recall.seen_segments(segments)
+    like = scan_and_sums, recall.seen(given), op, axis, across, exclusive, reverse, told, order, map, finish
+    if recall.known(like) is recall.never:
+        return None
     on = engines.load(engines.choose(given))
-    like, xs = broadcast(on, given)
-    computed = accumulator(xs[0].dtype)
-    how = axis, exclusive, reverse, False, (computed,), segments is not None, None, False, None, order
-    plan, _ = plan_of(
-        as_operator(op), tuple([x.dtype for x in xs]), tuple([x.shape for x in xs]), *how, as_function(map), as_function(finish)
+    first, xs = broadcast(on, given)
+    plan = _plan(
+        as_operator(op), tuple([x.dtype for x in xs]), tuple([x.shape for x in xs]), axis, exclusive, reverse,
+        segments is not None, order, as_function(map), as_function(finish),
     )  # fmt: skip
-    heads = None if segments is None else on.heads(segments, plan.shape, axis, like)
-    made = summing.run(_stored(plan), xs, heads, across, lambda shape, dtype: on.empty(like, shape, dtype))
-    return made and (on.give(like, made[0]), on.give(like, made[1]))
+    heads = None if segments is None else on.heads(segments, plan.shape, axis, first)
+    made = summing.run(plan, xs, heads, across, lambda shape, dtype: on.empty(first, shape, dtype))
+    if made is None and recall.hashes(like):
+        recall.keep(like, recall.never)
+    return made and (on.give(first, made[0]), on.give(first, made[1]))
 
 
 def sums_of(given: tuple[Any, ...]) -> Any:
@@ -55,5 +64,11 @@ def sums_of(given: tuple[Any, ...]) -> Any:
 
 
 @lru_cache(1024)
-def _stored(plan: Plan) -> Plan:
-    return replace(plan, stores=(plan.loads[0], accumulator(plan.loads[0])))
+def _plan(
+    op: Operator, dtypes: tuple[np.dtype, ...], shapes: tuple[tuple[int, ...], ...], axis: int, exclusive: bool, reverse: bool,
+    segmented: bool, order: str, map: Function, finish: Function,
+) -> Plan:  # fmt: skip
+    computed = accumulator(dtypes[0])
+    how = axis, exclusive, reverse, False, (computed,), segmented, None, False, None, order
+    plan, _ = plan_of(op, dtypes, shapes, *how, map, finish)
+    return replace(plan, stores=(dtypes[0], computed))
