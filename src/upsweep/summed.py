@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -13,8 +13,8 @@ import numpy as np
 from upsweep import engine as engines
 from upsweep import recall
 from upsweep.dtypes import accumulator
-from upsweep.engine import ENGINES
-from upsweep.execution import broadcast
+from upsweep.engine import ENGINES, Operands
+from upsweep.execution import Ran, broadcast
 from upsweep.function import Function, as_function
 from upsweep.operator import Operator
 from upsweep.operators import as_operator
@@ -42,24 +42,52 @@ def scan_and_sums(
         return None
     told = segments and recall.seen_segments(segments)
     like = scan_and_sums, recall.seen(given), op, axis, across, exclusive, reverse, told, order, map, finish
-    if recall.known(like) is recall.never:
+    known = recall.known(like)
+    if known is _nowhere:
         return None
-    on = engines.load(engines.choose(given))
-    first, xs = broadcast(on, given)
+    made = known and known(given, None, None, segments)
+    if made is None:
+        how = op, axis, across, exclusive, reverse, segments, order, map, finish
+        made = recall.learnt(like, given, None, None, segments, _run, summing, given, *how)
+        if made is None and recall.hashes(like):
+            recall.keep(like, _nowhere)
+    return made
+
+
+def _nowhere(*_: Any) -> None:
+    """Stands for calls that no kernel of the engine sums."""
+
+
+def _run(
+    summing: Any, given: tuple[Any, ...], op: Any, axis: int, across: bool, exclusive: bool, reverse: bool,
+    segments: Segments | None, order: str, map: Callable[..., Any], finish: Callable[..., Any],
+) -> tuple[tuple[Any, Any] | None, Ran | None]:  # fmt: skip
+    """The two results, and how they were made."""
+    name = engines.choose(given)
+    on = engines.load(name)
+    like, xs = broadcast(on, given)
     plan = _plan(
         as_operator(op), tuple([x.dtype for x in xs]), tuple([x.shape for x in xs]), axis, exclusive, reverse,
         segments is not None, order, as_function(map), as_function(finish),
     )  # fmt: skip
-    heads = None if segments is None else on.heads(segments, plan.shape, axis, first)
-    made = summing.run(plan, xs, heads, across, lambda shape, dtype: on.empty(first, shape, dtype))
-    if made is None and recall.hashes(like):
-        recall.keep(like, recall.never)
-    return made and (on.give(first, made[0]), on.give(first, made[1]))
+    heads = [] if segments is None else [on.heads(segments, plan.shape, axis, like)]
+    made = summing.run(
+        plan, xs, heads[0] if heads else None, across, lambda shape, dtype: on.empty(like, shape, dtype)
+    )
+    if made is None:
+        return None, None
+    plan, *ys = made
+    return (on.give(like, ys[0]), on.give(like, ys[1])), Ran(name, plan, like, Operands(xs, heads, ys, []))
 
 
 def sums_of(given: tuple[Any, ...]) -> Any:
     """The module of sums within scans that the engine of these arrays has; None where it has none."""
-    module = ENGINES[engines.choose(given)].sums
+    return _sums_of(engines.choose(given))
+
+
+@cache
+def _sums_of(engine: str) -> Any:
+    module = ENGINES[engine].sums
     return module and import_module(module)
 
 
