@@ -514,6 +514,7 @@ from upsweep import recall, short_way
 part, x, out, over, threads = short_way.part, np.ones(24, "f4"), np.zeros(24, "f4"), np.zeros(48, "f4"), 10**6 + len(sys.argv)
 pair, outs = (x / 64, x.copy()), (out, out.copy())
 number, start, marks, cuts, wrong = 1234.5, np.float32(7), np.arange(24) % 5 == 0, np.array([0, 0, 24]), np.array([0, 9, 3, 24])
+kept, kept_pair = recall.Scan(), recall.Scan()
 
 def refused(call):
     try:
@@ -530,8 +531,9 @@ calls = [
     lambda: up.scan(x, segments=up.segments.flags(marks)), lambda: up.scan(x, segments=up.segments.ends(marks), out=out),
     lambda: up.scan(x, segments=up.segments.offsets(cuts)), lambda: up.scan(x, segments=up.segments.lengths(cuts)),
     lambda: refused(lambda: up.scan(x, segments=up.segments.offsets(wrong))), lambda: refused(lambda: up.scan(x, initial=1e99)),
+    lambda: kept(x, "add"), lambda: kept_pair(pair, "affine", out=outs, initial=(1.0, number)),
     part.find, lambda: part.find(*[None] * 17), lambda: part.find(*[x] * 17), lambda: part.find(*[(x, 1.0, None)] * 17),
-    lambda: part.find(*[(x, 1.0)] * 17), part.remember, lambda: part.remember(None, *[x] * 18),
+    lambda: part.find(*[(x, 1.0)] * 17), part.remember, lambda: part.remember(None, *[x] * 17),
 ]
 held = [
     number, start, marks, cuts, wrong, cuts.dtype, marks.dtype, x, out, pair, outs, *pair, *outs, over,
@@ -551,7 +553,7 @@ for turn in range(4):
         recall.forget()
         counts()
 before = counts()
-for turn in range(100):
+for turn in range(400):
     for call in calls:
         for _ in range(4):
             call()
@@ -560,14 +562,14 @@ for turn in range(100):
 for call in calls * 4:
     call()
 changed = [after - before for before, after in zip(before, counts())]
-# A hundred turns of four calls each; some objects of a turn live on until the next.
-assert max(map(abs, changed)) < 50, changed
+# Four hundred turns of four calls each; some objects of a turn live on until the next.
+assert max(map(abs, changed)) < 200, changed
 
 # An argument that holds what runs the call, as a function may.
 def hold(count):
     for _ in range(count):
         argument = [up.prepared(np.ones(5), "max")]
-        part.remember(argument[0]._known[1].taught, np.ones(5), np.ones(5), None, None, None, argument, *[None] * 12)
+        part.remember(argument[0]._known[1], np.ones(5), None, None, None, argument, *[None] * 12)
         recall.forget()
     gc.collect()
     return sys.getrefcount(part.Launch)

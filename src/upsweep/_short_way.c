@@ -1,7 +1,7 @@
 /* Remembered calls, run without Python: see short_way.py.
 
-A `Known` runs a plan once more, on the CPU or on a GPU (`_short_way_cpu.c`, `_short_way_gpu.c`). A call that it ran teaches it a
-likeness: the layouts of NumPy's arrays, what `engine.LIKENESS` says of others, the types of the numbers, and all other arguments
+A `Known` runs a plan once more, on the CPU or on a GPU (`_short_way_cpu.c`, `_short_way_gpu.c`). It is taught how the arrays and
+numbers of a call become operands, and these results, and runs calls by that (`again`). A call that it ran teaches it a likeness: the layouts of NumPy's arrays, what `engine.LIKENESS` says of others, the types of the numbers, and all other arguments
 by identity. `find` runs a call that is like one of those remembered, and returns None for any other call. So nothing is checked
 here, and errors are those of a driver, of making memory, or of an array's own library. The GIL guards the memory of calls. */
 #include "_short_way.h"
@@ -86,6 +86,11 @@ static PyObject *run_as(const Known *known, const Call *call) {
     return ran ? y : Py_NewRef(Py_None);
 }
 
+/* Whether a launch was taught calls of so many items, with results that are made or given. */
+static int fits(const Known *known, const Call *call) {
+    return known->count == call->count && !known->results == (call->given[OUT] != Py_None);
+}
+
 static PyObject *find(PyObject *module, PyObject *const *given, Py_ssize_t count) {
     Call call;
     PyObject *y = NULL;
@@ -113,40 +118,24 @@ static void put(Known *known) {
     Py_XDECREF(before);
 }
 
-/* The layout of an array, or of a number as a result without dimensions; 0 of anything else. */
+/* The layout of an array; 0 of one that has none, and of anything else. */
 static int learn_layout(Layout *layout, PyObject *x) {
-    if (PyArray_CheckExact(x) && PyArray_NDIM((PyArrayObject *)x) <= DIMS) {
-        PyArrayObject *array = (PyArrayObject *)x;
-        layout->dtype = PyArray_DESCR(array);
-        layout->nd = PyArray_NDIM(array);
-        memcpy(layout->shape, PyArray_DIMS(array), layout->nd * sizeof(npy_intp));
-        memcpy(layout->strides, PyArray_STRIDES(array), layout->nd * sizeof(npy_intp));
-        Py_INCREF(layout->dtype);
-        return !PyDataType_HASFIELDS(layout->dtype);
-    }
-    layout->dtype = PyArray_IsScalar(x, Generic) ? PyArray_DescrFromScalar(x) : NULL;
-    if (!layout->dtype) PyErr_Clear();
-    return layout->dtype != NULL;
+    PyArrayObject *array = (PyArrayObject *)x;
+    if (!PyArray_CheckExact(x) || PyArray_NDIM(array) > DIMS) return 0;
+    layout->dtype = PyArray_DESCR(array);
+    layout->nd = PyArray_NDIM(array);
+    memcpy(layout->shape, PyArray_DIMS(array), layout->nd * sizeof(npy_intp));
+    memcpy(layout->strides, PyArray_STRIDES(array), layout->nd * sizeof(npy_intp));
+    Py_INCREF(layout->dtype);
+    return !PyDataType_HASFIELDS(layout->dtype);
 }
 
-/* Teach a launch the likeness of a call that it ran, with the result y, and what makes its items and results. */
-static void learn(Known *known, const Call *call, PyObject *holders, PyObject *makers, PyObject *givers, int like, PyObject *y) {
+/* Teach a launch the likeness of a call that it ran. */
+static void learn(Known *known, const Call *call) {
     for (int at = 0; at < call->count; at++) {
-        PyObject *x = call->items[at], *holder = PyTuple_GetItem(holders, at);
+        PyObject *x = call->items[at];
         known->types[at] = Py_TYPE(x);
-        if (holder != Py_None) known->holders[at] = Py_NewRef(holder);
-        if (PyArray_CheckExact(x) ? !learn_layout(&known->layouts[at], x) : holder == Py_None && call->twin[at] < 0) return;
-    }
-    known->several = PyTuple_CheckExact(y);
-    if (call->given[OUT] == Py_None) known->results = known->several ? (int)PyTuple_Size(y) : 1;
-    if (call->count + known->results > ITEMS) return;
-    for (int at = 0; makers == Py_None && at < known->results; at++)
-        if (!learn_layout(&known->layouts[call->count + at], known->several ? PyTuple_GetItem(y, at) : y)) return;
-    if (makers != Py_None) {
-        if (like >= call->count || PyTuple_Size(makers) < known->results || PyTuple_Size(givers) < known->results) return;
-        known->makers = Py_NewRef(makers);
-        known->givers = Py_NewRef(givers);
-        known->like = like;
+        if (PyArray_CheckExact(x) ? !learn_layout(&known->layouts[at], x) : !known->holders[at] && call->twin[at] < 0) return;
     }
     for (int at = 0; at < OTHERS; at++) known->others[at] = Py_NewRef(call->given[HOLDING + at]);
     for (int at = 0; at < HOLDING; at++) known->kinds[at] = Py_TYPE(call->given[at]);
@@ -159,16 +148,11 @@ static void learn(Known *known, const Call *call, PyObject *holders, PyObject *m
 
 static PyObject *remember(PyObject *module, PyObject *const *given, Py_ssize_t count) {
     Call call;
-    PyObject *holders, *makers, *givers, *y;
-    Known *known;
-    int like;
-    if (count != 2 + ARGUMENTS || !PyTuple_CheckExact(given[0])) Py_RETURN_NONE;
-    if (!PyArg_ParseTuple(given[0], "OO!OOi", &known, &PyTuple_Type, &holders, &makers, &givers, &like)) return NULL;
-    y = given[1];
-    if ((Py_TYPE(known) == run_by[0] || Py_TYPE(known) == run_by[1]) && read_call(&call, given + 2, 1)) {
+    /* What runs a call is `again` of a launch, or a function of Python's. */
+    Known *known = count == 1 + ARGUMENTS && PyCFunction_CheckExact(given[0]) ? (Known *)PyCFunction_GetSelf(given[0]) : NULL;
+    if (known && (Py_TYPE(known) == run_by[0] || Py_TYPE(known) == run_by[1]) && read_call(&call, given + 1, 1)) {
         /* Half a likeness is never finished. */
-        int first = call.count && !known->types[0] && PyTuple_Size(holders) == call.count;
-        if (first) learn(known, &call, holders, makers, givers, like, y);
+        if (fits(known, &call) && !known->types[0]) learn(known, &call);
         if (known->learnt && known->hash == call.hash) put(known);
         Py_XDECREF(call.alike);
     }
@@ -212,6 +196,48 @@ int clear_known(Known *known) {
     return 0;
 }
 
+static PyObject *teach(PyObject *self, PyObject *given) {
+    Known *known = (Known *)self;
+    PyObject *holders, *made, *givers;
+    int like, several;
+    if (!PyArg_ParseTuple(given, "O!O!Oip", &PyTuple_Type, &holders, &PyTuple_Type, &made, &givers, &like, &several)) return NULL;
+    int count = (int)PyTuple_Size(holders), results = (int)PyTuple_Size(made);
+    if (known->count || count + results > ITEMS) Py_RETURN_FALSE;
+    for (int at = 0; givers == Py_None && at < results; at++)
+        if (!learn_layout(&known->layouts[count + at], PyTuple_GetItem(made, at))) Py_RETURN_FALSE;
+    for (int at = 0; at < count; at++)
+        if (PyTuple_GetItem(holders, at) != Py_None) known->holders[at] = Py_NewRef(PyTuple_GetItem(holders, at));
+    if (givers != Py_None) {
+        known->makers = Py_NewRef(made);
+        known->givers = Py_NewRef(givers);
+    }
+    known->count = count;
+    known->results = results;
+    known->several = several;
+    known->like = like;
+    Py_RETURN_TRUE;
+}
+
+static PyObject *again(PyObject *self, PyObject *const *given, Py_ssize_t count) {
+    Call call;
+    if (count != HOLDING) Py_RETURN_NONE;
+    PyObject *marks = given[3] == Py_None ? Py_NewRef(Py_None) : PyObject_GetAttrString(given[3], "values"), *y = NULL;
+    if (!marks) return NULL;
+    PyObject *arguments[HOLDING] = {[INPUTS] = given[0], [MARKS] = marks, [OUT] = given[2], [INITIAL] = given[1]};
+    if (read_items(&call, arguments) && fits((Known *)self, &call)) y = run_as((Known *)self, &call);
+    Py_DECREF(marks);
+    return y || PyErr_Occurred() ? y : Py_NewRef(Py_None);
+}
+
+PyMethodDef known_methods[] = {
+    {"teach", teach, METH_VARARGS,
+     "teach(holders, made, givers, like, several): how calls become operands and operands results; whether there is room to know it.\n"
+     "A holder makes an array of an item, or None of one that needs a check; it is None for an array that is run as it is. What is made\n"
+     "is memory, by functions, where the item `like` lies, of which givers make results; without them, arrays like these of NumPy's."},
+    {"again", (PyCFunction)(void *)again, METH_FASTCALL,
+     "again(xs, initial, out, segments): the result of a call that is like the one of which this was taught; None if it did not run."},
+    {NULL}};
+
 PyObject *call_known(PyObject *known, PyObject *given, PyObject *names) {
     PyObject *operands;
     if (!PyArg_ParseTuple(given, "O!", &PyTuple_Type, &operands)) return NULL;
@@ -223,9 +249,7 @@ static PyMethodDef functions[] = {
     {"find", (PyCFunction)(void *)find, METH_FASTCALL,
      "find(xs, marks, out, initial, *others): the result of a call that is like a remembered one; None if none is, or it did not run."},
     {"remember", (PyCFunction)(void *)remember, METH_FASTCALL,
-     "remember((launch, holders, makers, givers, like), y, xs, marks, out, initial, *others): have calls like this one found, which\n"
-     "the launch ran and which gave y. A holder makes an array of an item, or None of one that needs a check; it is None for an array\n"
-     "that is run as it is. Makers make memory where the item `like` lies, givers results of it; without them results are NumPy's."},
+     "remember(known, xs, marks, out, initial, *others): have calls like this one found, which `known` ran, if it is in C."},
     {"forget", forget, METH_NOARGS, "forget(): have no call found."},
     {"tell_apart", tell_apart, METH_O, "tell_apart(LIKENESS): how arrays that are not NumPy's are told apart, by their types."},
     {NULL}};

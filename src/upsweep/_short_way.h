@@ -16,7 +16,7 @@
 
 /* The arguments of a call: those that hold arrays and numbers, each one or a tuple or None; then the others. */
 enum { INPUTS, MARKS, OUT, INITIAL, HOLDING, OTHERS = 13, ARGUMENTS = HOLDING + OTHERS };
-enum { ITEMS = 8, DIMS = 4 };
+enum { ITEMS = 12, DIMS = 4 };
 
 /* A NumPy array but for its memory. */
 typedef struct {
@@ -31,21 +31,21 @@ typedef struct Known {
     PyObject_HEAD
     int (*run)(const struct Known *, PyObject *operands);
     int told;                   /* The marks are one list of any length. */
+    /* What it was taught, once. */
+    int count, results, several;/* The items of a call; the results that are made; whether they are a tuple. */
+    PyObject *holders[ITEMS];   /* The function that makes of an item what is run, such as an array of a number. */
+    Layout layouts[ITEMS];      /* Of the items that are NumPy's arrays; behind all items, of the results that are made. */
+    int like;                   /* Results that are not made by their layouts lie where this item does. */
+    PyObject *makers, *givers;
     /* The likeness, which is written once. */
     int learnt;
     uint64_t hash;
     PyTypeObject *kinds[HOLDING];
-    int behind[HOLDING], results;
+    int behind[HOLDING];
     PyTypeObject *types[ITEMS];
     PyObject *alike;            /* The likeness of the arrays that are not NumPy's. */
     int twin[ITEMS];
-    PyObject *holders[ITEMS];   /* The function that makes of an item what is run, such as an array of a number. */
-    Layout layouts[ITEMS];      /* Of the items that are NumPy's arrays; behind all items, of the results that are made. */
     PyObject *others[OTHERS];
-    int several;                /* The results are a tuple. */
-    /* Of results that are not made by their layouts. */
-    int like;                   /* They lie where this item does. */
-    PyObject *makers, *givers;
 } Known;
 
 /* A call: its items are the arrays and numbers of all arguments, those of an argument lie before its `behind`. */
@@ -65,15 +65,18 @@ extern char learnt_so[LEARNT];
 
 /* What is known of the arrays of a type that is not NumPy's; NULL of numbers. */
 PyObject *likeness_of(PyObject *x);
+/* Read the arrays and numbers of a call; 0 where it has too many. */
+int read_items(Call *call, PyObject *const *given);
 /* Read the arguments of a call; 0 where it cannot be remembered, or is none that was learnt. The likeness is to be given back. */
 int read_call(Call *call, PyObject *const *given, int learning);
 /* Whether a call is like the one that is known; the same likeness stands for arrays that are alike. */
 int alike(const Known *known, const Call *call);
 
-/* For the `dealloc`, `traverse`, `clear` and `call` of such a type. */
+/* For the `dealloc`, `traverse`, `clear`, `methods` and `call` of such a type. */
 void free_known(Known *known);
 int visit_known(Known *known, visitproc visit, void *arg);
 int clear_known(Known *known);
+extern PyMethodDef known_methods[];
 PyObject *call_known(PyObject *known, PyObject *given, PyObject *names);
 
 PyTypeObject *cpu_type(void);

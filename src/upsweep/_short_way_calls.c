@@ -29,7 +29,7 @@ static int add_item(Call *call, int argument, PyObject *item) {
         return 1;
     }
     PyArrayObject *x = (PyArrayObject *)item;
-    if (PyArray_NDIM(x) > DIMS || (argument == OUT && !PyArray_ISWRITEABLE(x))) return 0;
+    if (argument == OUT && !PyArray_ISWRITEABLE(x)) return 0;
     call->hash = mix(call->hash, (uintptr_t)PyArray_DESCR(x));
     /* Marks of another length may be alike. */
     for (int d = 0; argument != MARKS && d < PyArray_NDIM(x); d++)
@@ -73,8 +73,7 @@ static PyObject *likeness(const Call *call) {
     return like;
 }
 
-int read_call(Call *call, PyObject *const *given, int learning) {
-    int others = 0;
+int read_items(Call *call, PyObject *const *given) {
     call->given = given;
     call->count = 0;
     call->hash = 0;
@@ -87,6 +86,12 @@ int read_call(Call *call, PyObject *const *given, int learning) {
             if (!add_item(call, argument, several ? PyTuple_GetItem(one, at) : one)) return 0;
         call->behind[argument] = call->count;
     }
+    return 1;
+}
+
+int read_call(Call *call, PyObject *const *given, int learning) {
+    int others = 0;
+    if (!read_items(call, given)) return 0;
     for (int at = 0; at < OTHERS; at++) call->hash = mix(call->hash, (uintptr_t)given[HOLDING + at]);
     for (int at = 0; at < call->count; at++) others |= call->twin[at] >= 0;
     if (!others) return 1;

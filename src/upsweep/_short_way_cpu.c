@@ -73,6 +73,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, freed},
     {Py_tp_traverse, visit_known},
     {Py_tp_clear, clear_known},
+    {Py_tp_methods, known_methods},
     {Py_tp_call, call_known},
     {Py_tp_doc, "Launch(entry, table, scratch, large, told, keep): runs a plan on a tuple of arrays, and says whether it did."},
     {0, NULL}};

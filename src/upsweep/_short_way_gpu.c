@@ -227,6 +227,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, freed},
     {Py_tp_traverse, visited},
     {Py_tp_clear, cleared},
+    {Py_tp_methods, known_methods},
     {Py_tp_call, call_known},
     {Py_tp_doc,
      "Launches(driver, context, first, pointers, pairs, ways, learn, stream, place, meet, fail): runs a plan on a tuple of arrays,\n"

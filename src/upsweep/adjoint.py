@@ -44,18 +44,25 @@ def recurrence_gradients(
     >>> da.tolist(), db.tolist()
     ([0.0, 1.5, 1.5], [1.75, 1.5, 1.0])
     """
-    xs, starts = (g, a, h), None if initial is None else (0, 0, initial)
+    xs, starts = (g, a, h), starts_from(initial)
     like = _likeness(xs, starts, axis, reverse)
     made = recall.again(like, xs, starts, None, None)
     db, da = made or recall.learnt(like, xs, starts, None, None, _run, xs, starts, axis, reverse)
     return da, db
 
 
-def known_gradients(g: Any, a: Any, h: Any, *, axis: int, reverse: bool) -> recall.Known | None:
-    """The function that runs calls of `recurrence_gradients` like this one, as `recall.known` gives it. Its results are the
-    gradients of b and of a.
+def known_gradients(
+    g: Any, a: Any, h: Any, starts: tuple[Any, ...] | None, *, axis: int, reverse: bool
+) -> recall.Known | None:
+    """The function that runs calls of `recurrence_gradients` like this one, as `recall.known` gives it, from `starts_from` its
+    `initial`. Its results are the gradients of b and of a.
     """
-    return recall.known(_likeness((g, a, h), None, axis, reverse))
+    return recall.known(_likeness((g, a, h), starts, axis, reverse))
+
+
+def starts_from(initial: Any) -> tuple[Any, ...] | None:
+    """The initial state of a recurrence as its gradients take it."""
+    return None if initial is None else (0, 0, initial)
 
 
 def _likeness(xs: tuple[Any, ...], starts: tuple[Any, ...] | None, axis: int, reverse: bool) -> Any:

@@ -155,9 +155,8 @@ class _Prepared:
         if alike == ((recall.seen(x), None) if out is None else recall.seen_and_written(x, out)):
             y = known(x, None, out, None)
             if y is not None:
-                taught = getattr(known, "taught", None)
-                if taught is not None and part is not None:
-                    part.remember(taught, y, x, None, out, *self._others, cores.setting)
+                if part is not None:
+                    part.remember(known, x, None, out, *self._others, cores.setting)
                 return y
         return self._checked(x, out)
 

@@ -75,11 +75,10 @@ def run(
     runs = known(like)
     y = None if runs is None else runs(xs, initial, out, segments)
     if y is not None:
-        taught = getattr(runs, "taught", None)
-        if taught is not None and part is not None:
+        if part is not None:
             part.remember(
-                taught, y, xs, marks, out, initial, op, axis, exclusive, reverse, dtype, spelling, engine, reducing, keep,
-                order, map, finish, wanted,
+                runs, xs, marks, out, initial, op, axis, exclusive, reverse, dtype, spelling, engine, reducing, keep, order, map,
+                finish, wanted,
             )  # fmt: skip
         return y
     if engine == "auto" and out is None and type(initial) in _NUMBER and labelled.has(xs) and _bare(segments):

@@ -70,20 +70,18 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
     wrote = LIKENESS[type(ran.like)].wrote
     makers = [way.maker(ran.like, y.shape, y.dtype) for y in views.outputs]
     givers = [way.giver(y.shape, y.dtype) for y in views.outputs]
-    if not numbers and len(objects) == 2 and type(xs) is not tuple:
-        known = _known_one(again, readers, makers[0], givers[0], wrote)
-    else:
-        first = next(at for at, x in enumerate(objects) if x is ran.like)
-        known = _known_several(again, first, heads, numbers, readers, makers, givers, wrote, several)
+    first = next(at for at, x in enumerate(objects) if x is ran.like)
     if short_way.runs(again) and heads in (None, _as_they_lie, _key_of):
-        # The C part reads arrays and numbers. It takes by identity what `recall` makes of all else: values that do not change.
+        # The C part takes by identity what `recall` makes of all else: values that do not change.
         made = range(0) if out is not None else range(starts - len(views.outputs), starts)
         holders = {at: hold for at, hold in (*enumerate(readers), *numbers) if hold is not None}
         held = tuple([holders.get(at) for at in range(len(objects)) if at not in made])
-        first = next(at for at, x in enumerate(objects) if x is ran.like)
-        makes = (None, None) if kind is np.ndarray else (tuple(makers), tuple(givers))
-        known.taught = again, held, *makes, first  # type: ignore[attr-defined]
-    return known
+        makes = (tuple(views.outputs), None) if kind is np.ndarray else (tuple(makers), tuple(givers))
+        if again.teach(held, *(makes if made else ((), None)), first, several):  # type: ignore[attr-defined]
+            return again.again  # type: ignore[attr-defined]
+    if not numbers and len(objects) == 2 and type(xs) is not tuple:
+        return _known_one(again, readers, makers[0], givers[0], wrote)
+    return _known_several(again, first, heads, numbers, readers, makers, givers, wrote, several)
 
 
 def _known_several(

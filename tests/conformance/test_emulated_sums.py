@@ -7,6 +7,7 @@ import pytest
 
 import upsweep as up
 from portions import every
+from upsweep import summed
 from upsweep.adjoint import gradient_and_sums
 from upsweep.dtypes import accumulator, named
 from upsweep.gpu.summing import RUNS as RUN_ITEMS
@@ -91,6 +92,21 @@ def test_neighbouring_columns_are_summed_by_the_tree(emulated, name, shape, axis
     s, products = expected(*given, axis, reverse)
     assert db.tobytes() == s.astype(db.dtype).tobytes()
     assert np.array_equal(sums, np.moveaxis(tree(cut(np.moveaxis(products, -1, 0), 32)), 0, -1))
+
+
+def test_later_calls_are_neither_checked_nor_planned(emulated, monkeypatch):
+    name, shape = "bfloat16", (96, 64)
+    g, a, before = case(name, shape, 0, False)
+    left = case("float32", (7, 64), 0, False)
+    run(emulated, g, a, before, 0, True, False)
+    run(emulated, *left, 0, False, False)
+    monkeypatch.setattr(summed, "_run", None)
+    given = np.flip(g, 0).copy(), a, np.flip(before, 1).copy()
+    db, sums = run(emulated, *given, 0, True, False)
+    s, products = expected(*given, 0, True)
+    assert db.tobytes() == s.astype(db.dtype).tobytes()
+    assert np.array_equal(sums, tree(cut(products, -(-96 // len(sums)))))
+    assert run(emulated, *left, 0, False, False) is None
 
 
 IN_ORDER = [

@@ -96,6 +96,15 @@ def test_an_initial_value_has_a_gradient():
         )
 
 
+@pytest.mark.parametrize("op", [*OPS, "logaddexp"])
+def test_no_items_have_a_gradient(op):
+    x = drawn(3, 0)
+    y = ut.reduce(x, op, axis=1, initial=-0.0)
+    assert torch.equal(y, torch.zeros(3, dtype=y.dtype))
+    assert torch.signbit(y).all()
+    assert torch.autograd.grad(y.sum(), x)[0].shape == (3, 0)
+
+
 @pytest.mark.parametrize("op", ["add", "logaddexp"])
 def test_a_tangent_of_the_initial_value_alone(op):
     x, start = (v.detach() for v in (drawn(2, 5, 3), drawn(2, 3)))

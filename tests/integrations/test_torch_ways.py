@@ -118,6 +118,10 @@ CALLS = {
     "averages in segments": lambda a, b: ut.ema(b, 0.25, axis=1, segments=flagged(b, True)),
     "averages by tensors": lambda a, b: ut.ema(b, a, axis=1, segments=flagged(b, True)),
     "averages from a state": lambda a, b: ut.ema(b, a[0].detach(), axis=1, initial=b[:, 0].detach()),
+    "recurrences from a state": lambda a, b: ut.linear_recurrence(a, b, axis=1, initial=b[:, 1]),
+    "recurrences from a state, in order and backwards": lambda a, b: ut.linear_recurrence(
+        a, b, axis=1, initial=b[:, 1], order="sequential", reverse=True
+    ),
     "recurrences in segments": lambda a, b: ut.linear_recurrence(a, b, axis=1, segments=flagged(b, True)),
     "flags of each row, in order": lambda a, b: ut.linear_recurrence(
         a, b, axis=1, order="sequential", segments=flagged(b, False)

@@ -18,7 +18,7 @@ def once(step: Step) -> tuple[Step, list[Step]]:
     d = next((d for d in range(len(plan.shape)) if d != plan.axis and _are_alike(step, d)), None)
     along = are_along(plan, step.xs)
     least = ALIKE_ALONG if along else ALIKE
-    if d is None or plan.sums or prod(plan.shape) * max(x.dtype.itemsize for x in step.xs) < least:
+    if d is None or prod(plan.shape) * max(x.dtype.itemsize for x in step.xs) < least:
         return step, []
     # The copy of the second of two rows reads and writes as much as its scan.
     if along and plan.shape[d] == 2 and not plan.reduce:

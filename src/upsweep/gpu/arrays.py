@@ -70,7 +70,7 @@ def _torch_view(x: Any) -> View:
 def _torch_empty(like: View, shape: tuple[int, ...], dtype: np.dtype) -> View:
     if dtype not in _TORCH_OF:
         raise EngineError(f"PyTorch has no dtype for {dtype}")
-    made = _torch_maker(like.owner, shape, dtype)(None)
+    made = _torch_maker(like.owner, shape, dtype)(like.owner)
     return View(made.data_ptr(), shape, c_strides(shape, dtype.itemsize), dtype, like.device, TORCH, made)
 
 
@@ -219,6 +219,9 @@ def _torch_maker(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Callable
     # Two thirds of the time of torch.empty, which looks at the layout in memory that is asked for.
     made, strides = sys.modules["torch"].empty_strided, c_strides(shape, 1)
     own, device = _TORCH_OF[dtype], like.device
+    if (like.dtype, tuple(like.shape), like.stride()) == (own, shape, strides):
+        # Two thirds of the time of the function below.
+        return sys.modules["torch"].empty_like
     return lambda _: made(shape, strides, dtype=own, device=device)
 
 

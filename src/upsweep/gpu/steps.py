@@ -31,6 +31,8 @@ def run(
 
 def steps(whole: Step, room: Callable[[int], View]) -> list[Step]:
     """What one launch hands to another lies in a room of so many bytes."""
+    if whole.plan.sums:
+        return [whole]
     if _sweeps(whole.plan, whole.xs):
         whole = whole._replace(plan=_swept(whole.plan))
     whole, copies = alike.once(whole)

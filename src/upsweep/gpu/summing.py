@@ -24,10 +24,10 @@ LINE = 32
 
 def run(
     plan: Plan, xs: Sequence[View], heads: View | Marks | None, across: bool, empty: Any
-) -> tuple[View, View] | None:
-    """Run a plan of two results: the array of the first, and that of the sums of the second, one for each run or, `across`, for
-    each LINE neighbours along the last axis. `empty` makes an array of a shape and a dtype. None, and nothing is run, where no
-    kernel sums such rows so.
+) -> tuple[Plan, View, View] | None:
+    """Run a plan of two results: the plan that sums, the array of the first, and that of the sums of the second, one for each
+    run or, `across`, for each LINE neighbours along the last axis. `empty` makes an array of a shape and a dtype. None, and
+    nothing is run, where no kernel sums such rows so.
     """
     places = tuple([x.place for x in xs]), heads and heads.place
     summed = _summing(plan, *places, across, driver.architecture(xs[0].device))
@@ -35,7 +35,7 @@ def run(
         return None
     ys = [empty(shape, d) for shape, d in zip(_shapes(summed), summed.stores)]
     launch.run(summed, xs, ys, None, heads)
-    return ys[0], ys[1]
+    return summed, ys[0], ys[1]
 
 
 @lru_cache(1024)

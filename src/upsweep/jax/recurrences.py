@@ -130,7 +130,7 @@ def discounted_sum(
 
 
 def gae(
-    rewards: Any, values: Any, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float, truncated: Any = None,
+    rewards: Any, values: Any, last_value: Any = None, dones: Any = None, *, gamma: Any, lam: Any, truncated: Any = None,
     next_values: Any = None, axis: int | None = None, order: str = "tree",
 ) -> Array:  # fmt: skip
     """Generalised advantage estimates, as `upsweep.gae`, differentiable: each of the gradient and the tangent is one scan.

@@ -16,6 +16,7 @@ from upsweep.adjoint import (
     known_at_once,
     known_gradients,
     recurrence_gradients,
+    starts_from,
 )
 from upsweep.arguments import number_of
 from upsweep.recall import never
@@ -81,34 +82,50 @@ def shorter(
     wanted: bool,
 ) -> Way | None:  # fmt: skip
     """The way of `gradients` for calls like this one."""
-    if a.shape != h.shape or not wanted or initial is not None or heads is not None:
+    if a.shape != h.shape or not wanted or heads is not None:
         return gradients
-    if order == "tree":
-        return _shorter_at_once(g, a, h, dim, reverse)
-    known = known_gradients(g, a, h, axis=dim, reverse=reverse)
+    made = (_shorter_at_once if order == "tree" else _shorter_in_order)(g, a, h, initial, dim, reverse)
+    if made is None or made is never or made is gradients or initial is None:
+        return made
+
+    def way(g: Tensor, a: Tensor, h: Tensor, initial: Tensor, *_: Any) -> Any:
+        found = made(g, a, h, initial)
+        return found and (*found[:2], _of_initial(a, found[1], initial, None, dim, reverse))
+
+    return way
+
+
+def _shorter_in_order(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, dim: int, reverse: bool
+) -> Way | None:
+    """The same in order, without the gradient of the initial state."""
+    known = known_gradients(g, a, h, starts_from(initial), axis=dim, reverse=reverse)
     if known is None or known is never:
         return known
 
-    def way(g: Tensor, a: Tensor, h: Tensor, *_: Any) -> Any:
-        made = known((g, a, h), None, None, None)
+    def way(g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, *_: Any) -> Any:
+        made = known((g, a, h), starts_from(initial), None, None)
         return made and (made[1], made[0], None)
 
     return way
 
 
-def _shorter_at_once(g: Tensor, a: Tensor, h: Tensor, dim: int, reverse: bool) -> Way | None:
-    """The same of gradients in the order of the tree, where the state before each item lies beside it."""
+def _shorter_at_once(
+    g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, dim: int, reverse: bool
+) -> Way | None:
+    """The same in the order of the tree, where the state before each item lies beside it."""
     beside = beside_of(h, dim, reverse)
     before = beside(h)
     if before is None:
         return gradients
-    start, first = 0.0, first_of(g, dim, reverse)
+    first = first_of(g, dim, reverse)
+    start = 0.0 if initial is None else initial.unsqueeze(dim)
     known = known_at_once(g, a, before, start, first, axis=dim, reverse=reverse, order="tree")
     if known is None or known is never:
         return known
 
-    def way(g: Tensor, a: Tensor, h: Tensor, *_: Any) -> Any:
-        before = beside(h)
+    def way(g: Tensor, a: Tensor, h: Tensor, initial: Tensor | None, *_: Any) -> Any:
+        before, start = beside(h), 0.0 if initial is None else initial.unsqueeze(dim)
         made = None if before is None else known((g, a, before, start, first), None, None, None)
         return made and (*made, None)
 

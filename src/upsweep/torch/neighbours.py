@@ -45,25 +45,35 @@ def beside_of(x: Tensor, dim: int, reverse: bool) -> Callable[[Tensor], Tensor |
     """The function that gives that view of tensors that lie like x; None of those whose memory does not reach so far."""
     shape, steps = x.shape, x.stride()
     ahead = steps[dim] if reverse else -steps[dim]
-    count = sum((n - 1) * step for n, step in zip(shape, steps)) + 1
+    end, size = sum((n - 1) * step for n, step in zip(shape, steps)) + 1, x.itemsize
 
     def view(x: Tensor) -> Tensor | None:
         start = x.storage_offset() + ahead
-        if start < 0 or not x.numel() or (start + count) * x.itemsize > x.untyped_storage().nbytes():
+        if start < 0 or (reverse and (start + end) * size > x.untyped_storage().nbytes()):
             return None
         return x.as_strided(shape, steps, start)
 
-    return view
+    return view if x.numel() else lambda x: None
 
 
 def with_room(x: Tensor, dim: int, reverse: bool) -> Tensor:
     """An empty tensor of x's shape and dtype, in memory that reaches to where an item before the first one would lie."""
-    item = math.prod(x.shape[dim + 1 :])
+    return room_of(x, dim, reverse)(x)
+
+
+def room_of(x: Tensor, dim: int, reverse: bool) -> Callable[[Tensor], Tensor]:
+    """The function that makes such tensors for tensors like x."""
+    shape, item = x.shape, math.prod(x.shape[dim + 1 :])
     line = _LINE // x.itemsize
     room = -(-item // line) * line
-    memory = x.new_empty(x.numel() + room)
-    # A view of other memory may not be changed in place outside.
-    return memory.set_(memory.untyped_storage(), 0 if reverse else room, x.shape)  # type: ignore[call-overload]
+    count, start = x.numel() + room, 0 if reverse else room
+
+    def made(x: Tensor) -> Tensor:
+        memory = x.new_empty(count)
+        # A view of other memory may not be changed in place outside.
+        return memory.set_(memory.untyped_storage(), start, shape)  # type: ignore[call-overload]
+
+    return made
 
 
 _LINE = 512

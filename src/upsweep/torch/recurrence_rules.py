@@ -17,7 +17,16 @@ from upsweep import recall
 from upsweep.torch import adjoint
 from upsweep.torch.decays import with_more
 from upsweep.torch.differentiable import batched, differentiable, keep, plain
-from upsweep.torch.neighbours import ahead, along, before, over_starts, segments_of, with_room, zero_before
+from upsweep.torch.neighbours import (
+    ahead,
+    along,
+    before,
+    over_starts,
+    room_of,
+    segments_of,
+    with_room,
+    zero_before,
+)
 from upsweep.torch.operands import readable
 from upsweep.torch.ways import Call, Way, Ways, run, shorter
 
@@ -66,10 +75,13 @@ def _shorter(
     if known is None or known is recall.never:
         return known
 
+    shape, room = None if a.shape == b.shape else b.shape, None if out is None else room_of(b, dim, reverse)
+
     def way(a: Tensor, b: Tensor, initial: Tensor | None, _: Any, heads: Tensor | None, *__: Any) -> Any:
-        room = None if out is None else with_room(b, dim, reverse)
-        a, start = a if a.shape == b.shape else a.expand(b.shape), None if initial is None else (1, initial)
-        return known((a, b), start, room, segments_of(heads, b, dim))
+        return known(
+            (a if shape is None else a.expand(shape), b), None if initial is None else (1, initial), room and room(b),
+            heads if heads is None else segments_of(heads, b, dim),
+        )  # fmt: skip
 
     return way
 

@@ -198,7 +198,7 @@ def _end(weight: Any, start: Tensor, done: Tensor, dim: int) -> Tensor:
 
 
 def gae(
-    rewards: Tensor, values: Tensor, last_value: Any = None, dones: Any = None, *, gamma: float, lam: float,
+    rewards: Tensor, values: Tensor, last_value: Any = None, dones: Any = None, *, gamma: Any, lam: Any,
     truncated: Any = None, next_values: Tensor | None = None, axis: int | None = None, dim: int | None = None,
     order: str = "tree",
 ) -> Tensor:  # fmt: skip

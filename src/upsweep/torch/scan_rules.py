@@ -27,6 +27,7 @@ from upsweep.torch.neighbours import (
     following,
     one_at_starts,
     over_starts,
+    room_of,
     segments_of,
     starts,
     with_room,
@@ -241,9 +242,10 @@ def _shorter(
     if known is None or known is recall.never:
         return known
 
+    room = None if out is None else room_of(x, dim, reverse)
+
     def way(x: Tensor, *rest: Any) -> Any:
-        room = None if out is None else with_room(x, dim, reverse)
-        return known(x, None, room, segments_of(rest[5], x, dim))
+        return known(x, None, room and room(x), segments_of(rest[5], x, dim))
 
     return way
 

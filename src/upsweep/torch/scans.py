@@ -151,7 +151,8 @@ def reduce(
     if segments is None and x.shape[dim]:
         return y.select(dim, 0 if reverse else -1)
     if segments is None or heads is None:
-        return _nothing(op, y, initial, dim)
+        # The gradient of no items is asked for, too.
+        return torch.cat([_nothing(op, y, initial, dim).unsqueeze(dim), y], dim).squeeze(dim)
     offsets = offsets_of(segments, heads, x, dim)
     last = offsets[:-1] if reverse else offsets[1:] - 1
     empty = offsets[1:] == offsets[:-1]
