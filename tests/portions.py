@@ -26,7 +26,7 @@ def _slow(case: Any) -> Any:
 
 
 def met(rows: Sequence[Sequence[str]], name: str) -> set[int]:
-    """The places of the rows of a product that each run takes: three, or a sixth of the longest list. Each value of shorter lists
+    """The places of the rows of a product that each run takes: two, or an eighth of the longest list. Each value of shorter lists
     stands in one of them. Which values of a longer list do, the name decides: another test meets those that this one leaves out.
     In `tests/integrations`, whose tests also go over devices, a list alone counts as a product.
     """
@@ -36,7 +36,7 @@ def met(rows: Sequence[Sequence[str]], name: str) -> set[int]:
         return set(range(len(rows)))
     left = Random(name).sample(range(len(rows)), len(rows))
     taken: set[int] = set()
-    while unmet and len(taken) < max(3, max(map(len, lists)) // 6):
+    while unmet and len(taken) < max(2, max(map(len, lists)) // 8):
         best = max(left, key=lambda k: len(unmet.intersection(enumerate(rows[k]))))
         unmet.difference_update(enumerate(rows[best]))
         taken.add(best)
