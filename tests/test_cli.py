@@ -523,7 +523,15 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_end_in_one_line_and_leave_nothing(tmp_path: Path, table: pa.Table, mistake: str) -> None:
+def test_mistakes_end_in_one_line_and_leave_nothing(
+    tmp_path: Path,
+    table: pa.Table,
+    mistake: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from upsweep.cli.app import app
+
     np.save(tmp_path / "x.npy", np.arange(10.0))
     np.save(tmp_path / "plane.npy", np.zeros((3, 4)))
     np.save(tmp_path / "s.npy", np.array([0, 5]))
@@ -533,10 +541,11 @@ def test_mistakes_end_in_one_line_and_leave_nothing(tmp_path: Path, table: pa.Ta
     os.mkfifo(tmp_path / "pipe.csv")
     before = sorted(path.name for path in tmp_path.iterdir())
     words, said = MISTAKES[mistake]
-    got = call(tmp_path, *words)
-    assert got.returncode == 1
-    assert said in got.stderr.splitlines()[-1]
-    assert "Traceback" not in got.stderr
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        app(words)
+    assert end.value.code == 1
+    assert said in capsys.readouterr().err.splitlines()[-1]
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
