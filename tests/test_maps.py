@@ -190,7 +190,7 @@ def test_groups_in_any_order(order, reverse, exclusive):
 @pytest.mark.parametrize(
     ("how", "segmented"),
     every(
-        3,
+        4,
         [
             ({}, True),
             ({}, False),
