@@ -274,7 +274,7 @@ def test_groups_in_any_order(keywords):
     )
 
 
-@parts(2)
+@parts(3)
 def test_groups_of_tuples_and_in_other_functions(part):
     rng = np.random.default_rng(6)
     a, b = rng.random((2, 60, 3)).astype(np.float16)
@@ -286,13 +286,13 @@ def test_groups_of_tuples_and_in_other_functions(part):
     ):
         np.testing.assert_array_equal(got.compute(), expected, strict=True)
     for function in (
-        lambda a, b: up.linear_recurrence(a, b, axis=0, segments=months, initial=np.arange(3.0)),
-        lambda a, b: up.cumulative_sum(b, axis=0, segments=months),
         lambda a, b: up.ema(b, halflife=0.5, times=times, axis=0, segments=months),
-        lambda a, b: up.ema(b, 0.25, axis=0, segments=months),
+        lambda a, b: up.cumulative_sum(b, axis=0, segments=months),
+        lambda a, b: up.linear_recurrence(a, b, axis=0, segments=months, initial=np.arange(3.0)),
         lambda a, b: up.reduce(b, "max", axis=0, segments=months),
+        lambda a, b: up.ema(b, 0.25, axis=0, segments=months),
         lambda a, b: up.reduce(b, axis=0, reverse=True, segments=months),
-    )[part::2]:
+    )[part::3]:
         np.testing.assert_array_equal(function(la, lb).compute(), function(a, b), strict=True)
 
 

@@ -164,7 +164,7 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize("filter_", every(2, FILTERS))
+@pytest.mark.parametrize("filter_", every(3, FILTERS))
 def test_filters_and_their_gradients(filter_):
     (b, a), x = FILTERS[filter_], drawn(2, 5, 2)
     order = max(len(b), len(a)) - 1
@@ -173,7 +173,7 @@ def test_filters_and_their_gradients(filter_):
     for got, expected in zip(uj.lfilter(b, a, x, 1, zi), up.lfilter(b, a, x, 1, zi)):
         same_bits(got, expected)
     b, a = jnp.array(b), jnp.array(a)
-    for n in (1, 2, 5):
+    for n in (1, 5):
         check_grads(
             lambda b, a, x, zi: uj.lfilter(b, a, x, 1, zi),
             (b, a, x[:, :n], zi),
