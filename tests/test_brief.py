@@ -73,6 +73,7 @@ def test_tuples(taken):
     assert taken
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("dtype", "ways"),
     every(
@@ -136,6 +137,7 @@ def test_in_place_where_items_are_wider_than_sums(taken):
     assert taken
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("dtype", "ways"), every(3, [("f2", WAYS[::3]), ("f8", WAYS[1::3]), ("c8", WAYS[2::3]), ("f4", WAYS)])
 )

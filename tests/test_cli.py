@@ -376,6 +376,7 @@ def test_a_private_file_stays_private(tmp_path: Path, table: pa.Table) -> None:
     assert (tmp_path / "t.csv").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("words", [[], ["--as", "latest"], ["--reverse"]])
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_times_keep_their_zone(tmp_path: Path, suffix: str, words: list[str]) -> None:
@@ -429,6 +430,7 @@ def test_killed_and_resumed(tmp_path: Path, sign: str) -> None:
     same_bits(np.load(tmp_path / "y.npy"), up.scan(x))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_table_that_was_killed_is_one_that_was_not(tmp_path: Path, suffix: str) -> None:
     rng = np.random.default_rng(7)

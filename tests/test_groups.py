@@ -83,6 +83,7 @@ def test_items_are_brought_together(name, keywords, few, monkeypatch):
     assert any(run.depth for run in brought) == (few == 64)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("step", [1, -1])
 @pytest.mark.parametrize("keywords", [{}, {"reverse": True, "exclusive": True}], ids=str)
 def test_groups_that_lie_one_behind_the_other_are_scanned_where_they_lie(keywords, step, monkeypatch):
@@ -132,6 +133,7 @@ def test_rows_that_lie_in_any_way_share_the_groups(axis, order, turned, monkeypa
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 def test_more_threads_than_rows_share_each_row(axis, order, monkeypatch):

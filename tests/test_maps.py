@@ -174,6 +174,7 @@ def test_tiles_of_a_long_row_know_where_they_are(reverse):
         np.testing.assert_array_equal(got, prefixes ^ np.arange(600_017, dtype="u8"))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])

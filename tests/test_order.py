@@ -84,6 +84,7 @@ def test_columns_with_code_of_their_own_are_the_loop(tuned):
     same(up.scan(y, axis=0, order="sequential"), np.add.accumulate(y, 0))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("initial", [False, True])
 def test_one_item_a_row_goes_the_way_of_the_loop(initial, exclusive, tuned):

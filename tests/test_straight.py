@@ -163,6 +163,7 @@ def floats(kind, dtype, n):
     return {"negative": -abs(x), "positive": abs(x)}.get(kind, x)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("kind", ["any", "negative", "positive", "zeros", "NaN"])
 def test_reductions_to_one_of_the_floats(kind, dtype, tuned):

@@ -206,6 +206,7 @@ def test_a_worker_dies_half_way(tmp_path):
     np.testing.assert_array_equal(got, up.scan(x, HASH.op))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("keywords", [{}, {"reverse": True}, {"exclusive": True}], ids=str)
 @pytest.mark.parametrize("initial", [None, np.uint64(7)])
 def test_segments_go_on_from_chunk_to_chunk(keywords, initial):

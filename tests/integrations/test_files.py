@@ -105,6 +105,7 @@ def test_fortran_order_into_zarr(tmp_path, small_chunks, axis):
     np.testing.assert_array_equal(got, up.scan(x, axis=axis, reverse=True))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("axis", [0, 1])
 def test_segments_in_memory_and_records(tmp_path, small_chunks, axis):
     rng = np.random.default_rng(0)
@@ -185,6 +186,7 @@ def test_another_scan_of_the_same_name_starts_anew(tmp_path, small_chunks, monke
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), up.scan(np.ones(2000), **other))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("keywords", [{}, {"reverse": True, "exclusive": True}, {"initial": 7}], ids=str)

@@ -79,6 +79,7 @@ def test_gradients_of_scans(op, keywords):
         check_grads(lambda x: uj.scan(x, op, axis=1, **keywords), (x,), order=1, modes=["fwd", "rev"])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("op", ["mul", BLEND], ids=str)
 def test_complex_derivatives(op):
     x, start = drawn(2, 3) + 1j * drawn(2, 3, seed=1), drawn(2) + 0.5j
@@ -107,6 +108,7 @@ def test_forward_mode_and_hessians_are_those_of_jax():
     np.testing.assert_allclose(jacobian[:, 1], [0, v[0], v[0] * x[2]], rtol=1e-13)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("reverse", [False, True])
 def test_gradients_of_recurrences(reverse):
     a, b, start = drawn(2, 5), drawn(2, 5, seed=1), drawn(2)
@@ -180,7 +182,7 @@ def test_filters_and_their_gradients(filter_):
             order=1,
             modes=["fwd", "rev"],
         )
-    check_grads(lambda b, a, x: uj.lfilter(b, a, x, 1), (b, a, x), order=2, modes=["fwd", "rev"])
+    check_grads(lambda b, a, x: uj.lfilter(b, a, x, 1), (b, a, x), order=2, modes=["rev"])
     batch = jax.vmap(lambda b, x: uj.lfilter(b, a, x))(jnp.stack([b, 2 * b]), x[:, :, 0])
     same_bits(batch, np.stack([up.lfilter(k * b, a, x[k - 1, :, 0]) for k in (1, 2)]))
     with pytest.raises(up.ShapeError, match="needs"):
@@ -349,6 +351,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("spelling", every(2, SPELLINGS))
 def test_segments(spelling):
     a, x = drawn(2, 7), drawn(2, 7, seed=1)
@@ -437,6 +440,7 @@ def test_numbers_that_a_dtype_does_not_hold_are_refused():
     assert uj.linear_recurrence(2.0, whole).tolist() == [1, 4, 11]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("reverse", [False, True])
 def test_one_result_a_segment(reverse):
     x = np.random.default_rng(2).normal(size=(20, 3)).astype("f4")

@@ -173,6 +173,7 @@ def at(name, operands, part):
     return {v: x[:, part] if v in LAYERS[name][0] else x for v, x in operands.items()}
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", LAYERS)
 def test_bits_do_not_depend_on_how_a_sequence_is_cut_packed_or_batched(name):
     operands, h = jaxes(name, given(name, steps=48)), jnp.asarray(start(name, 2))

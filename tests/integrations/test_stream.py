@@ -215,13 +215,12 @@ def test_segments_on_every_device(library, device, absent):
     starts = np.arange(210) % 23 == 5
     for keywords, where in (
         ({"exclusive": True}, starts),
-        ({"exclusive": True}, np.tile(starts, (230, 1))),
-        ({"initial": np.float32(2.5)}, starts),
+        ({"initial": np.float32(2.5)}, np.tile(starts, (230, 1))),
         ({"initial": x[:, 0].copy(), "exclusive": True}, starts),
     ):
         expected = up.scan(x, axis=1, segments=up.segments.flags(where), **keywords)
         stream = Stream("add", axis=1, **keywords)
-        parts = zip(np.split(x, [8, 100], 1), np.split(where, [8, 100], -1))
+        parts = zip(np.split(x, [100], 1), np.split(where, [100], -1))
         got = []
         for part, of in parts:
             got.append(back(stream.push(to(part), segments=up.segments.flags(to(of)))))
