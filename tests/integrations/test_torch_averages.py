@@ -125,6 +125,7 @@ def test_derivatives_of_every_mode(name):
             assert torch.equal(each[1], f(*[x / 2 if i == j else y for j, y in enumerate(some)]))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_each_way_is_one_scan(name, device, monkeypatch):
     """Which reads what is given as it lies, also in half precision. On a GPU the scan backwards may sum the gradient of the

@@ -238,6 +238,7 @@ OURS = {
 QUICK = ("float64", "complex128", "bfloat16", "uint8")
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtypes", ["few", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", OURS)
 # A warning of PyTorch's own, on import.
