@@ -69,6 +69,7 @@ def test_inputs_broadcast_as_they_are(engine, monkeypatch):
     monkeypatch.setattr(on, "run", lambda plan, xs, *more: seen.extend(xs) or run(plan, xs, *more))
     x, y, z = RNG.normal(size=(3, 1, 50)), np.arange(4.0)[:, None], np.float64(2)
     got = up.scan((x, y, z), axis=1, map=lambda x, y, z: x * y + z, engine=engine)
+    monkeypatch.undo()
     np.testing.assert_array_equal(got, up.scan(np.broadcast_to(x * y + z, (3, 4, 50)), axis=1))
     assert [v.strides for v in seen] == [(400, 0, 8), (0, 8, 0), (0, 0, 0)]
     assert np.may_share_memory(seen[0], x)
