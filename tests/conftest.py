@@ -148,7 +148,7 @@ def pytest_collection_modifyitems(items):
             key = item.nodeid.partition("[")[0], frozenset(ON_GPU.intersection(values))
             products[key].append((item, values))
     for (name, _), cases in products.items():
-        taken = met([values for _, values in cases], name)
+        taken = met([values for _, values in cases], name, cases[0][0].get_closest_marker("dear") is not None)
         for k, (item, _) in enumerate(cases):
             if k not in taken:
                 item.add_marker("slow")

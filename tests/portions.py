@@ -25,18 +25,24 @@ def _slow(case: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
-def met(rows: Sequence[Sequence[str]], name: str) -> set[int]:
-    """The places of the rows of a product that each run takes: three, or a sixth of the longest list. Each value of shorter lists
+def met(rows: Sequence[Sequence[str]], name: str, dear: bool) -> set[int]:
+    """The places of the rows of a product that each run takes: two, or an eighth of the longest list. Each value of shorter lists
     stands in one of them. Which values of a longer list do, the name decides: another test meets those that this one leaves out.
-    In `tests/integrations`, whose tests also go over devices, a list alone counts as a product.
+    In `tests/integrations`, whose tests also go over devices, a list alone counts as a product. Of a `dear` test each run takes
+    one case.
     """
     unmet = {(at, value) for row in rows for at, value in enumerate(row)}
     lists = [set(column) for column in zip(*rows)]
-    if sum(len(values) > 1 for values in lists) < 2 and not name.startswith("tests/integrations/"):
+    if (
+        not dear
+        and sum(len(values) > 1 for values in lists) < 2
+        and not name.startswith("tests/integrations/")
+    ):
         return set(range(len(rows)))
     left = Random(name).sample(range(len(rows)), len(rows))
     taken: set[int] = set()
-    while unmet and len(taken) < max(3, max(map(len, lists)) // 6):
+    most = 1 if dear else max(2, max(map(len, lists)) // 8)
+    while unmet and len(taken) < most:
         best = max(left, key=lambda k: len(unmet.intersection(enumerate(rows[k]))))
         unmet.difference_update(enumerate(rows[best]))
         taken.add(best)

@@ -74,7 +74,7 @@ def thrice(call, found, times=1):
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     every(
-        8,
+        12,
         [
             (dtype, layout)
             for k, dtype in enumerate(DTYPES)

@@ -172,6 +172,7 @@ def test_short_rows(name, exclusive, segmented, started):
                 assert y.tobytes() == want.T.tobytes(), (rows, items, threads)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("name", ["hash-u64", "affine-f32"])
@@ -207,6 +208,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["hash-u64", "affine-f32"])
 def test_lines_that_cannot_be_swept_where_they_lie(name, layout):
@@ -232,6 +234,7 @@ def test_lines_that_cannot_be_swept_where_they_lie(name, layout):
                 assert got.tobytes() == wants[1].tobytes(), (shape, axis, reverse)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["hash-u64", "affine-f32"])
 def test_few_columns_that_are_brought_side_by_side(name, layout):

@@ -224,7 +224,7 @@ def pairs(dtype, n):
     return np.vstack([special, np.stack([a, b], 1)]).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("dtype", every(2, ["f8", "f4"]))
 def test_logaddexp(dtype):
     x = (np.random.default_rng(0).normal(size=2000) * 30).astype(dtype)
     exact = np.logaddexp.accumulate(x.astype(np.longdouble))

@@ -84,6 +84,7 @@ def test_forms(order, exclusive, segmented, started):
         hold("hash-u64", shape, "side by side", order=order, **how)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", ["i1", "f2", "c16"])
 def test_items_of_every_size_through_a_map_and_a_finish(dtype):
     """Numbers and arrays that stand for many rows come beside arrays of items."""

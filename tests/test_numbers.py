@@ -55,6 +55,7 @@ def test_a_recurrence_has_the_bits_of_the_loop(half, number, engine):
             )  # fmt: skip
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("half", HALVES[:2])
 def test_numbers_of_applications_have_the_bits_of_float32(half, order):

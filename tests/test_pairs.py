@@ -48,7 +48,7 @@ def test_every_call(row):
     check(*row, "numpy")
 
 
-@pytest.mark.parametrize("computed", every(3, DTYPES), ids=str)
+@pytest.mark.parametrize("computed", every(7, DTYPES), ids=str)
 def test_every_dtype_is_converted_to_another(computed):
     """The CPU engine compiles code for each of these calls; all other conversions are in the next test."""
     loads, stores = ([d for d, to in pairs if to == computed] for pairs in (LOADS, STORES))

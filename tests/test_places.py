@@ -97,6 +97,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", [(700,), (40, 100), (100, 40), (9, 31, 65)])
 def test_what_stands_before_a_row(form, shape):

@@ -115,6 +115,7 @@ def test_polynomials_are_numpys(apps, degree):
     assert apps.polyval(np.array([1, 2]), [3]).tolist() == [5.0]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int16"])
 @pytest.mark.parametrize("shape", [(40,), (513,), (3, 700), (2000,)])
 def test_polynomials_at_many_points_have_the_bits_of_the_loop(dtype, shape):

@@ -100,9 +100,9 @@ CALLS = {
     [(AMPERE if kernel == "tiles" else HOPPER, kernel) for kernel in CALLS],
     indirect=["emulated"],
 )
-@parts(4)
+@parts(6)
 def test_a_kernel_has_the_oracles_bits(emulated, kernel, part):
-    calls = CALLS[kernel][part::4]
+    calls = CALLS[kernel][part::6]
     # test_known_calls.py has calls of each kind again; here the kernel runs again once, where it may have left something.
     for call, draws in zip(calls, (2, *[1] * len(calls))):
         emulated.gpu.loaded.clear()
@@ -280,7 +280,7 @@ STAGED = [
 """Columns in each form of tiles that many columns take."""
 
 
-@parts(6)
+@parts(8)
 def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch, part):
     from upsweep.gpu import columns, shapes
 
@@ -296,7 +296,7 @@ def test_columns_of_more_stages_have_the_oracles_bits(emulated, monkeypatch, par
     monkeypatch.setattr(columns, "light", lambda plan: True)
     monkeypatch.setattr(columns, "FLAT_LEAST", 0)
     emulated.forget()
-    for call in STAGED[part::6]:
+    for call in STAGED[part::8]:
         assert wrong(call, emulated, draws=1) is None, call
     assert part or 3 in stages
 

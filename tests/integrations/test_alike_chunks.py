@@ -86,7 +86,7 @@ def test_rows_and_tuples(axis, order, checked):
 def test_chunks_of_other_kinds_in_between(order):
     """Other sizes, outputs, segments, lists and a copy; a result belongs to the user."""
     (x,) = HASH.draw(400)
-    want, stream, at = up.scan(x, HASH.op, order=order), up.Stream(HASH.op, order=order), 0
+    want, stream, at = up.scan(x, HASH.op, order=order, engine="numpy"), up.Stream(HASH.op, order=order), 0
     for turn in range(3):
         for size in (6, 6, 6, 6, 5, 6, 6, 6, 6):
             y = stream.push(x[at : at + size])
@@ -129,7 +129,10 @@ def test_an_operator_that_fails_leaves_the_stream_where_it_stood(order):
 def test_items_that_are_summed_elsewhere_come_in_between():
     """The prefixes that the one way keeps are stale behind the other."""
     (x,) = HASH.draw(64)
-    want, at = up.scan(x, HASH.op), chunks.Standing(HASH.op, None, False, None, None, "tree", Carry())
+    want, at = (
+        up.scan(x, HASH.op, engine="numpy"),
+        chunks.Standing(HASH.op, None, False, None, None, "tree", Carry()),
+    )
     done = 0
     for size, parts in [(3, False)] * 3 + [(5, True)] + [(3, False)] * 3 + [(5, True)] + [(3, False)] * 4:
         with pytest.MonkeyPatch.context() as patch:

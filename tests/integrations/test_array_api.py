@@ -87,6 +87,7 @@ def test_a_dtype_follows_from_that_of_x(library, dtype):
     np.testing.assert_array_equal(got, expectation("sum", x, 1, False, DTYPES[dtype]), strict=True)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("include", [False, True])
 def test_x_is_cast_to_a_given_dtype_before_anything_is_added(library, include):

@@ -30,7 +30,7 @@ def test_any_chunks(chunks, keywords):
     (x,) = HASH.draw(2000)
     got = ud.scan(da.from_array(x, chunks=chunks), HASH.op, **keywords)
     assert got.dtype == x.dtype
-    np.testing.assert_array_equal(got.compute(), up.scan(x, HASH.op, **keywords))
+    np.testing.assert_array_equal(got.compute(), up.scan(x, HASH.op, **keywords, engine="numpy"))
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -40,7 +40,7 @@ def test_any_axis_tuples_and_starts(axis):
     first = (np.ones(start.shape), start)
     parts = da.from_array(a, chunks=(4, 7)), da.from_array(b, chunks=(3, 30))
     got = ud.scan(parts, "affine", axis=axis, initial=first)
-    expected = up.scan((a, b), "affine", axis=axis, initial=first)
+    expected = up.scan((a, b), "affine", axis=axis, initial=first, engine="numpy")
     for g, e in zip(got, expected):
         np.testing.assert_array_equal(g.compute(), e)
 
@@ -205,9 +205,10 @@ def test_a_worker_dies_half_way(tmp_path):
         os.kill(next(iter(workers.values())), signal.SIGKILL)
         (tmp_path / "died").touch()
         got = future.result(timeout=300)
-    np.testing.assert_array_equal(got, up.scan(x, HASH.op))
+    np.testing.assert_array_equal(got, up.scan(x, HASH.op, engine="numpy"))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("keywords", [{}, {"reverse": True}, {"exclusive": True}], ids=str)
 @pytest.mark.parametrize("initial", [None, np.uint64(7)])
 def test_segments_go_on_from_chunk_to_chunk(keywords, initial):
@@ -226,7 +227,9 @@ def test_segments_go_on_from_chunk_to_chunk(keywords, initial):
         how = {"axis": 0, "initial": initial, **keywords}
         got = ud.scan(lazy, HASH.op, segments=told, **how)
         assert got.chunks == lazy.chunks
-        np.testing.assert_array_equal(got.compute(), up.scan(x, HASH.op, segments=held, **how))
+        np.testing.assert_array_equal(
+            got.compute(), up.scan(x, HASH.op, segments=held, **how, engine="numpy")
+        )
     sums = ud.cumulative_sum(lazy, axis=0, segments=told)
     np.testing.assert_array_equal(sums.compute(), up.cumulative_sum(x, axis=0, segments=held))
 
@@ -264,7 +267,7 @@ def test_groups_in_any_order(keywords):
     (x,), rng = HASH.draw(1200), np.random.default_rng(5)
     x, shop, day = x.reshape(300, 4), rng.choice(["a", "b", "c"], 300), rng.integers(0, 9, 300)
     lazy = da.from_array(x, chunks=(77, 3))
-    expected = up.scan(x, HASH.op, axis=0, segments=up.segments.groups(shop, day), **keywords)
+    expected = up.scan(x, HASH.op, axis=0, segments=up.segments.groups(shop, day), **keywords, engine="numpy")
     told = up.segments.groups(shop, da.from_array(day, chunks=50))
     got = up.scan(lazy, HASH.op, axis=0, segments=told, **keywords)
     assert got.chunks == lazy.chunks
@@ -272,11 +275,12 @@ def test_groups_in_any_order(keywords):
     # Along the other axis the rows are whole as they are.
     across = up.scan(lazy.rechunk((77, 4)), HASH.op, axis=1, segments=up.segments.groups([1, 2, 1, 2]))
     np.testing.assert_array_equal(
-        across.compute(), up.scan(x, HASH.op, axis=1, segments=up.segments.groups([1, 2, 1, 2]))
+        across.compute(),
+        up.scan(x, HASH.op, axis=1, segments=up.segments.groups([1, 2, 1, 2]), engine="numpy"),
     )
 
 
-@parts(2)
+@parts(3)
 def test_groups_of_tuples_and_in_other_functions(part):
     rng = np.random.default_rng(6)
     a, b = rng.random((2, 60, 3)).astype(np.float16)
@@ -284,17 +288,17 @@ def test_groups_of_tuples_and_in_other_functions(part):
     la, lb = da.from_array(a, chunks=(7, 2)), da.from_array(b, chunks=(20, 3))
     for got, expected in zip(
         up.scan((la, lb), "argmax", axis=0, segments=months),
-        up.scan((a, b), "argmax", axis=0, segments=months),
+        up.scan((a, b), "argmax", axis=0, segments=months, engine="numpy"),
     ):
         np.testing.assert_array_equal(got.compute(), expected, strict=True)
     for function in (
-        lambda a, b: up.linear_recurrence(a, b, axis=0, segments=months, initial=np.arange(3.0)),
-        lambda a, b: up.cumulative_sum(b, axis=0, segments=months),
         lambda a, b: up.ema(b, halflife=0.5, times=times, axis=0, segments=months),
-        lambda a, b: up.ema(b, 0.25, axis=0, segments=months),
+        lambda a, b: up.cumulative_sum(b, axis=0, segments=months),
+        lambda a, b: up.linear_recurrence(a, b, axis=0, segments=months, initial=np.arange(3.0)),
         lambda a, b: up.reduce(b, "max", axis=0, segments=months),
+        lambda a, b: up.ema(b, 0.25, axis=0, segments=months),
         lambda a, b: up.reduce(b, axis=0, reverse=True, segments=months),
-    )[part::2]:
+    )[part::3]:
         np.testing.assert_array_equal(function(la, lb).compute(), function(a, b), strict=True)
 
 

@@ -78,7 +78,10 @@ def test_the_bits_of_one_call_from_table_to_table(tmp_path, monkeypatch, table, 
         tmp_path / "t.parquet", tmp_path / "y.parquet", HASH.op, columns=["w"], segments=G(*names), **how
     )
     got = parquet.read_table(tmp_path / "y.parquet")
-    same(got["w"].to_numpy(), up.scan(table["w"].to_numpy(), HASH.op, segments=keys_of(table, names), **how))
+    same(
+        got["w"].to_numpy(),
+        up.scan(table["w"].to_numpy(), HASH.op, segments=keys_of(table, names), **how, engine="numpy"),
+    )
     assert got.column_names == table.column_names
     assert got.select(["zone", "city", "v"]).equals(table.select(["zone", "city", "v"]))
     assert not (tmp_path / "y.parquet.part").exists()
@@ -98,7 +101,7 @@ def test_text_of_many_words_is_not_numbered(tmp_path, monkeypatch, table):
     assert started[1] > 0
     same(
         np.load(tmp_path / "y.npy"),
-        up.scan(ordered["v"].to_numpy(), segments=keys_of(ordered, ["city", "zone"])),
+        up.scan(ordered["v"].to_numpy(), segments=keys_of(ordered, ["city", "zone"]), engine="numpy"),
     )
 
 
@@ -110,9 +113,9 @@ def test_text_and_arrays(tmp_path, table):
     )
     got = csv.read_csv(tmp_path / "y.csv")
     assert got.column_names == ["zone", "v"]
-    same(got["v"].to_numpy(), up.scan(x, segments=keys))
+    same(got["v"].to_numpy(), up.scan(x, segments=keys, engine="numpy"))
     up.scan_file(tmp_path / "t.csv", tmp_path / "y.npy", columns=["v"], segments=G("city", "zone"))
-    same(np.load(tmp_path / "y.npy"), up.scan(x, segments=keys))
+    same(np.load(tmp_path / "y.npy"), up.scan(x, segments=keys, engine="numpy"))
     (tmp_path / "u.csv").write_text("k,v\n007,1\n7,2\n,3\n007,4\n,5\n")
     up.scan_file(tmp_path / "u.csv", tmp_path / "u.npy", columns=["v"], segments=G("k"))
     assert np.load(tmp_path / "u.npy").tolist() == [1, 2, 3, 5, 8]
@@ -122,9 +125,15 @@ def test_text_and_arrays(tmp_path, table):
     up.scan_file(
         tmp_path / "t.parquet", tmp_path / "y.npy", "max", columns=["v"], segments=mixed, overwrite=True
     )
-    same(np.load(tmp_path / "y.npy"), up.scan(x, "max", segments=keys_of(table, ["zone", "heat"])))
+    same(
+        np.load(tmp_path / "y.npy"),
+        up.scan(x, "max", segments=keys_of(table, ["zone", "heat"]), engine="numpy"),
+    )
     up.scan_file(tmp_path / "y.npy", tmp_path / "z.npy", segments=G([None, *table["city"].to_pylist()][1:]))
-    same(np.load(tmp_path / "z.npy"), up.scan(np.load(tmp_path / "y.npy"), segments=keys_of(table, ["city"])))
+    same(
+        np.load(tmp_path / "z.npy"),
+        up.scan(np.load(tmp_path / "y.npy"), segments=keys_of(table, ["city"]), engine="numpy"),
+    )
     # Records, whose results are records.
     both = np.rec.fromarrays([table["v"], table["zone"]], names="v,zone")
     np.save(tmp_path / "x.npy", both)
@@ -135,7 +144,9 @@ def test_text_and_arrays(tmp_path, table):
         overwrite=True,
     )
     for name in ("v", "zone"):
-        want = up.scan(np.ascontiguousarray(both[name]), segments=keys_of(table, ["zone", "heat"]))
+        want = up.scan(
+            np.ascontiguousarray(both[name]), segments=keys_of(table, ["zone", "heat"]), engine="numpy"
+        )
         same(np.ascontiguousarray(np.load(tmp_path / "z.npy")[name]), want)
 
 
@@ -156,7 +167,9 @@ def test_maps_of_several_columns(tmp_path, monkeypatch, table, large):
     )  # fmt: skip
     got = parquet.read_table(tmp_path / "y.parquet")
     assert got.column_names == [*table.column_names, "mean", "large"]
-    for name, want in zip(("mean", "large"), up.scan((v, zone), segments=keys_of(table, ["city"]), **how)):
+    for name, want in zip(
+        ("mean", "large"), up.scan((v, zone), segments=keys_of(table, ["city"]), **how, engine="numpy")
+    ):
         same(got[name].to_numpy(), want)
 
 
@@ -190,7 +203,7 @@ def test_a_killed_run_goes_on(tmp_path, table, doing, sign):
         progress=lambda *at: seen.append(at),
     )  # fmt: skip
     assert next(done for what, done, _ in seen if what == doing) > 0
-    want = up.scan(table["v"].to_numpy(), segments=keys_of(table, ["city", "zone"]))
+    want = up.scan(table["v"].to_numpy(), segments=keys_of(table, ["city", "zone"]), engine="numpy")
     same(parquet.read_table(tmp_path / "y.parquet")["v"].to_numpy(), want)
     assert not (tmp_path / "y.parquet.part").exists()
 
@@ -218,7 +231,7 @@ def test_other_keys_start_anew(tmp_path, table):
     with pytest.raises(KeyboardInterrupt):
         up.scan_file(*words, columns=["v"], segments=G("zone"), progress=stop)
     up.scan_file(*words, columns=["v"], segments=G("city"))
-    want = up.scan(table["v"].to_numpy(), segments=keys_of(table, ["city"]))
+    want = up.scan(table["v"].to_numpy(), segments=keys_of(table, ["city"]), engine="numpy")
     same(parquet.read_table(words[1])["v"].to_numpy(), want)
 
 
@@ -334,11 +347,15 @@ def test_zarr_arrays_are_keys_of_groups(tmp_path):
         made = zarr.open_array(tmp_path / f"{name}.zarr", mode="w", shape=1000, chunks=64, dtype=values.dtype)
         made[:] = values
     made = up.scan_file(tmp_path / "x.zarr", tmp_path / "y.zarr", segments=G(tmp_path / "key.zarr"))
-    np.testing.assert_array_equal(zarr.open_array(made, mode="r")[:], up.scan(x, segments=G(key)))
+    np.testing.assert_array_equal(
+        zarr.open_array(made, mode="r")[:], up.scan(x, segments=G(key), engine="numpy")
+    )
     made = up.scan_file(
         tmp_path / "x.zarr", tmp_path / "z.npy", segments=up.segments.keys(tmp_path / "sorted.zarr")
     )
-    np.testing.assert_array_equal(np.load(made), up.scan(x, segments=up.segments.keys(np.sort(key))))
+    np.testing.assert_array_equal(
+        np.load(made), up.scan(x, segments=up.segments.keys(np.sort(key)), engine="numpy")
+    )
 
 
 def test_errors_of_arrays_say_what_to_pass(tmp_path):

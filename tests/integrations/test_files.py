@@ -73,7 +73,7 @@ def test_both_kinds_of_files(tmp_path, small_chunks, suffixes, axis):
     seen = []
     up.scan_file(source, target, "add", axis=axis, initial=0.5, progress=lambda *at: seen.append(at))
     got = np.load(target) if target.suffix == ".npy" else zarr.open_array(target, mode="r")[:]
-    np.testing.assert_array_equal(got, up.scan(x, axis=axis, initial=0.5))
+    np.testing.assert_array_equal(got, up.scan(x, axis=axis, initial=0.5, engine="numpy"))
     assert seen[-1] == ("scanning", 8500, 8500)
     assert len(seen) > 3 or suffixes == ("npy", "zarr")
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([source.name, target.name])
@@ -91,7 +91,7 @@ def test_every_shape_and_axis_is_cut_so_that_it_fits(tmp_path, small_chunks, sha
         up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", axis=axis, overwrite=True, **keywords)
         got = np.load(tmp_path / "y.npy")
         assert got.flags.f_contiguous == x.flags.f_contiguous
-        np.testing.assert_array_equal(got, up.scan(x, axis=axis, **keywords))
+        np.testing.assert_array_equal(got, up.scan(x, axis=axis, **keywords, engine="numpy"))
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -102,9 +102,10 @@ def test_fortran_order_into_zarr(tmp_path, small_chunks, axis):
     np.save(tmp_path / "x.npy", x)
     up.scan_file(tmp_path / "x.npy", tmp_path / "y.zarr", axis=axis, reverse=True)
     got = zarr.open_array(tmp_path / "y.zarr", mode="r")[:]
-    np.testing.assert_array_equal(got, up.scan(x, axis=axis, reverse=True))
+    np.testing.assert_array_equal(got, up.scan(x, axis=axis, reverse=True, engine="numpy"))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("axis", [0, 1])
 def test_segments_in_memory_and_records(tmp_path, small_chunks, axis):
     rng = np.random.default_rng(0)
@@ -114,11 +115,11 @@ def test_segments_in_memory_and_records(tmp_path, small_chunks, axis):
     keys = rng.integers(0, 2, x.shape[axis])
     keywords = {"axis": axis, "segments": up.segments.keys(keys), "initial": (1.0, 3.0)}
     up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", "affine", **keywords)
-    got, (a, b) = np.load(tmp_path / "y.npy"), up.scan((x["a"], x["b"]), "affine", **keywords)
+    got, (a, b) = np.load(tmp_path / "y.npy"), up.scan((x["a"], x["b"]), "affine", **keywords, engine="numpy")
     np.testing.assert_array_equal(got["a"], a)
     np.testing.assert_array_equal(got["b"], b)
     up.scan_file(tmp_path / "x.npy", tmp_path / "z.npy", columns=["b"], axis=axis)
-    np.testing.assert_array_equal(np.load(tmp_path / "z.npy"), up.scan(x["b"], axis=axis))
+    np.testing.assert_array_equal(np.load(tmp_path / "z.npy"), up.scan(x["b"], axis=axis, engine="numpy"))
 
 
 def test_blocks_are_contiguous_cover_everything_once_and_fit():
@@ -162,7 +163,7 @@ def test_a_killed_run_goes_on(tmp_path):
     )
     # The command did not start anew.
     assert int(rest.stdout) >= 30_000
-    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), up.scan(x))
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), up.scan(x, engine="numpy"))
     assert not (tmp_path / "y.npy.part").exists()
 
 
@@ -182,9 +183,12 @@ def test_another_scan_of_the_same_name_starts_anew(tmp_path, small_chunks, monke
     seen = []
     up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", **other, progress=lambda *at: seen.append(at))
     assert seen[0] == ("scanning", 0, 2000)
-    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), up.scan(np.ones(2000), **other))
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "y.npy"), up.scan(np.ones(2000), **other, engine="numpy")
+    )
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("keywords", [{}, {"reverse": True, "exclusive": True}, {"initial": 7}], ids=str)
@@ -193,7 +197,7 @@ def test_maps_and_finishes(tmp_path, small_chunks, axis, order, keywords):
     np.save(tmp_path / "x.npy", x)
     how = {"axis": axis, "map": lambda x: x * 3, "finish": lambda p, x, i: (p - x * i, p > 50), **keywords}
     up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", names=("gap", "above"), **how)
-    got, want = np.load(tmp_path / "y.npy"), up.scan(x, **how)
+    got, want = np.load(tmp_path / "y.npy"), up.scan(x, **how, engine="numpy")
     assert got.dtype.names == ("gap", "above")
     np.testing.assert_array_equal(got["gap"], want[0])
     np.testing.assert_array_equal(got["above"], want[1])
@@ -205,14 +209,14 @@ def test_records_and_segments_through_a_map(tmp_path, small_chunks):
     x["a"], x["b"], heads = rng.random(3000), rng.integers(0, 9, 3000), rng.random(3000) < 0.01
     np.save(tmp_path / "x.npy", x)
     how = {"map": lambda a, b: a * b, "segments": up.segments.flags(heads)}
-    want = up.scan((x["a"], x["b"]), **how)
+    want = up.scan((x["a"], x["b"]), **how, engine="numpy")
     up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", columns=("a", "b"), names=("product",), **how)
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), want)
     # Without a map each is scanned, and finished, by itself.
     up.scan_file(tmp_path / "x.npy", tmp_path / "z.npy", columns=("b", "c"), finish=lambda p, x: p - x)
     z = np.load(tmp_path / "z.npy")
     for name in ("b", "c"):
-        np.testing.assert_array_equal(z[name], up.scan(x[name], finish=lambda p, x: p - x))
+        np.testing.assert_array_equal(z[name], up.scan(x[name], finish=lambda p, x: p - x, engine="numpy"))
 
 
 def test_errors(tmp_path):
@@ -289,7 +293,9 @@ def test_large_whole_numbers_become_the_nearest_floats(tmp_path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pa.table({"v": x}), tmp_path / "t.parquet")
     up.scan_file(tmp_path / "t.parquet", tmp_path / "y.npy", columns=["v"], dtype="f8")
-    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), up.scan(x, dtype="f8"), strict=True)
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "y.npy"), up.scan(x, dtype="f8", engine="numpy"), strict=True
+    )
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u4", "u8", "i2"])
@@ -299,7 +305,7 @@ def test_lengths_of_any_integers(tmp_path, monkeypatch, dtype, chunk):
     x, told = np.arange(6), up.segments.lengths(np.array([2, 0, 4], dtype))
     np.save(tmp_path / "x.npy", x)
     made = np.load(up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", segments=told))
-    np.testing.assert_array_equal(made, up.scan(x, segments=told))
+    np.testing.assert_array_equal(made, up.scan(x, segments=told, engine="numpy"))
 
 
 @pytest.mark.parametrize("segments", [up.segments.flags, up.segments.ends])

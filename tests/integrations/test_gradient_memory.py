@@ -102,6 +102,7 @@ def peak(run, array):
     return max(np.cumsum([0, *(size for _, size in changes)])) / array.nbytes
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("shape", [(), (256,), (4, 1, 256), (4, 512, 256)], ids=str)
 def test_the_way_back_holds_its_results_alone(shape, order, device):
@@ -113,12 +114,15 @@ def test_the_way_back_holds_its_results_alone(shape, order, device):
         assert held < (2.1 if a.shape == b.shape else 1.1)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 def test_half_precision_holds_its_results_alone(order, device):
     """Or what the scan reads, before these take its place. Sums are float32 within the scan, and in no array."""
     whole, b, g = (torch.rand(4, 512, 256, device=device).bfloat16() for _ in range(3))
     for segments in (None, up.segments.offsets([0, 100, 512])):
-        for a, followed, most in ((whole, True, 2.1), (whole, False, 2.1), (whole[0, 0].clone(), True, 1.1)):
+        # Segments change nothing of what a multiplier that nobody follows, or one for all, has to hold.
+        cases = (whole, True, 2.1), (whole, False, 2.1), (whole[0, 0].clone(), True, 1.1)
+        for a, followed, most in cases if segments is None else cases[:1]:
             leaves = [x.requires_grad_() for x in ([a, b] if followed else [b])]
             y = ut.linear_recurrence(a, b, axis=1, order=order, segments=segments)
             held = peak(lambda y=y, leaves=leaves: torch.autograd.grad(y, leaves, g, retain_graph=True), b)
@@ -137,6 +141,7 @@ COMPILED = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", every(3, COMPILED))
 @pytest.mark.filterwarnings("ignore")
 def test_the_way_back_of_a_compiled_graph_reads_states_where_they_lie(name, monkeypatch):
@@ -221,6 +226,7 @@ def test_jax_broadcasts_within_the_engine():
             assert temporary(a, order=order, segments=up.segments.offsets([0, 100, 512])) < 0.1
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("shape", every(2, MULTIPLIERS))
 def test_jax_has_the_same_gradients(shape, device, absent):
     jax = pytest.importorskip("jax")

@@ -54,6 +54,7 @@ def test_what_stands_behind_the_last_item_in_jax(dtype, dones):
     assert jax.grad(lambda behind: sums(behind).astype("float32").sum())(1.0) == 2
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_number_beside_a_tensor_keeps_its_digits(dtype, order, device):
@@ -92,6 +93,7 @@ def test_a_number_beside_a_tensor_keeps_its_digits(dtype, order, device):
     )
 
 
+@pytest.mark.dear
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("n", [1, 40])
 @pytest.mark.parametrize("segmented", [False, True])
@@ -134,6 +136,7 @@ def test_the_gradients_of_a_number_beside_a_tensor(order, segmented, n, device):
     assert torch.equal(several[0], got)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_number_beside_an_array_of_jax_keeps_its_digits(dtype, order):

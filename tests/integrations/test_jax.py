@@ -79,6 +79,7 @@ def test_gradients_of_scans(op, keywords):
         check_grads(lambda x: uj.scan(x, op, axis=1, **keywords), (x,), order=1, modes=["fwd", "rev"])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("op", ["mul", BLEND], ids=str)
 def test_complex_derivatives(op):
     x, start = drawn(2, 3) + 1j * drawn(2, 3, seed=1), drawn(2) + 0.5j
@@ -90,15 +91,15 @@ def test_complex_derivatives(op):
 
 def test_forward_mode_and_hessians_are_those_of_jax():
     x, v = drawn(3), drawn(3, seed=1)
-    for ours, theirs in ((uj.cumulative_sum, jnp.cumsum), (uj.cumulative_prod, jnp.cumprod)):
-        for transform in (
-            lambda f: jax.jvp(f, (x,), (v,))[1],
-            lambda f: jax.jit(jax.jacfwd(f))(x),
-            lambda f: jax.hessian(lambda x: (f(x) ** 2).sum())(x),
-            lambda f: jax.vmap(jax.jacrev(f))(jnp.stack([x, v])),
-            lambda f: jax.linearize(f, x)[1](v),
-        ):
-            np.testing.assert_allclose(transform(ours), transform(theirs), rtol=1e-13)
+    products, sums = (uj.cumulative_prod, jnp.cumprod), (uj.cumulative_sum, jnp.cumsum)
+    for (ours, theirs), transform in (
+        (products, lambda f: jax.jvp(f, (x,), (v,))[1]),
+        (sums, lambda f: jax.jit(jax.jacfwd(f))(x)),
+        (products, lambda f: jax.hessian(lambda x: (f(x) ** 2).sum())(x)),
+        (products, lambda f: jax.vmap(jax.jacrev(f))(jnp.stack([x, v]))),
+        (sums, lambda f: jax.linearize(f, x)[1](v)),
+    ):
+        np.testing.assert_allclose(transform(ours), transform(theirs), rtol=1e-13)
     # The gap between equal items has derivatives, though it is 0.
     hessian = jax.hessian(lambda x: uj.cumlogsumexp(x)[-1])(jnp.zeros(2))
     np.testing.assert_allclose(hessian, [[0.25, -0.25], [-0.25, 0.25]], rtol=1e-13)
@@ -107,6 +108,7 @@ def test_forward_mode_and_hessians_are_those_of_jax():
     np.testing.assert_allclose(jacobian[:, 1], [0, v[0], v[0] * x[2]], rtol=1e-13)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("reverse", [False, True])
 def test_gradients_of_recurrences(reverse):
     a, b, start = drawn(2, 5), drawn(2, 5, seed=1), drawn(2)
@@ -164,7 +166,7 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize("filter_", every(2, FILTERS))
+@pytest.mark.parametrize("filter_", every(3, FILTERS))
 def test_filters_and_their_gradients(filter_):
     (b, a), x = FILTERS[filter_], drawn(2, 5, 2)
     order = max(len(b), len(a)) - 1
@@ -173,14 +175,14 @@ def test_filters_and_their_gradients(filter_):
     for got, expected in zip(uj.lfilter(b, a, x, 1, zi), up.lfilter(b, a, x, 1, zi)):
         same_bits(got, expected)
     b, a = jnp.array(b), jnp.array(a)
-    for n in (1, 2, 5):
+    for n in (1, 5):
         check_grads(
             lambda b, a, x, zi: uj.lfilter(b, a, x, 1, zi),
             (b, a, x[:, :n], zi),
             order=1,
             modes=["fwd", "rev"],
         )
-    check_grads(lambda b, a, x: uj.lfilter(b, a, x, 1), (b, a, x), order=2, modes=["fwd", "rev"])
+    check_grads(lambda b, a, x: uj.lfilter(b, a, x, 1), (b, a, x), order=2, modes=["rev"])
     batch = jax.vmap(lambda b, x: uj.lfilter(b, a, x))(jnp.stack([b, 2 * b]), x[:, :, 0])
     same_bits(batch, np.stack([up.lfilter(k * b, a, x[k - 1, :, 0]) for k in (1, 2)]))
     with pytest.raises(up.ShapeError, match="needs"):
@@ -349,6 +351,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("spelling", every(2, SPELLINGS))
 def test_segments(spelling):
     a, x = drawn(2, 7), drawn(2, 7, seed=1)
@@ -437,6 +440,7 @@ def test_numbers_that_a_dtype_does_not_hold_are_refused():
     assert uj.linear_recurrence(2.0, whole).tolist() == [1, 4, 11]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("reverse", [False, True])
 def test_one_result_a_segment(reverse):
     x = np.random.default_rng(2).normal(size=(20, 3)).astype("f4")

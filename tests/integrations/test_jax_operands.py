@@ -29,6 +29,7 @@ def test_a_multiplier_keeps_its_digits_beside_half_precision(dtype, spread, orde
         np.testing.assert_array_equal(got, uj.linear_recurrence(np.asarray(a), b, order=order))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     "segments", [None, up.segments.flags(np.arange(9) % 4 == 0)], ids=["whole", "segments"]
 )

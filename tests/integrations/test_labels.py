@@ -247,6 +247,7 @@ def test_groups_of_pandas_by_keys_of_every_kind(dropna):
     pd.testing.assert_frame_equal(levels.upsweep.cummax(), levels.cummax())
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dropna", [True, False])
 @pytest.mark.parametrize("dtypes", [["f8"] * 3, ["i8"] * 3, ["f8", "i4", "Int64"], ["Int64"] * 3])
 def test_groups_of_a_table_are_those_of_its_columns(dropna, dtypes, monkeypatch):

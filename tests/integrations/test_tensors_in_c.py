@@ -151,6 +151,6 @@ def test_nothing_is_kept_or_given_back_too_often():
     for _ in range(5):
         turn()
     before = counts()
-    for _ in range(200):
+    for _ in range(100):
         turn()
     assert max(abs(after - then) for then, after in zip(before, counts())) < 50

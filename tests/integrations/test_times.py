@@ -84,6 +84,7 @@ def test_where_nobody_waits_for_times_that_fall_the_averages_become_nan(average)
     np.testing.assert_array_equal(np.isnan(got), [False, False, True, True, True])
 
 
+@pytest.mark.dear
 @EACH
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 def test_times_restart_with_a_segment(average, order):
@@ -94,6 +95,7 @@ def test_times_restart_with_a_segment(average, order):
     np.testing.assert_allclose(got, [4.0, 6.0, 7.5, 2.0, 1.5], rtol=1e-5)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 def test_gradients_where_times_restart(order):
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")

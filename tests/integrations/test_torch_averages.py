@@ -58,9 +58,9 @@ def test_values_and_gradients_are_those_of_the_loop(name, dtype, device):
     torch.manual_seed(0)
     turn = list(WEIGHTS).index(name) % 2 == 0
     for flagged, from_state, in_order in itertools.product((False, True), repeat=3):
-        # Code of other dtypes differs in its types alone: half of the ways have each pair of these three, and each weight
-        # goes two of these, in each order once.
-        if dtype != torch.float64 and (flagged ^ from_state ^ in_order or from_state == turn):
+        # Half of the ways have each pair of these three. Code of other dtypes than float64 differs in its types alone: each
+        # weight goes two of these ways, in each order once.
+        if flagged ^ from_state ^ in_order or (dtype != torch.float64 and from_state == turn):
             continue
         order = "sequential" if in_order else "tree"
         heads = ROWS.to(device) if flagged else torch.zeros(SHAPE, dtype=torch.bool, device=device)
@@ -95,6 +95,7 @@ def test_averages_have_upsweeps_bits(name):
         assert torch.equal(ut.ema(x, weight, initial=start, **how), torch.from_numpy(want))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_derivatives_of_every_mode(name):
     items = 2, 4, 3
@@ -124,6 +125,7 @@ def test_derivatives_of_every_mode(name):
             assert torch.equal(each[1], f(*[x / 2 if i == j else y for j, y in enumerate(some)]))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_each_way_is_one_scan(name, device, monkeypatch):
     """Which reads what is given as it lies, also in half precision. On a GPU the scan backwards may sum the gradient of the

@@ -36,6 +36,7 @@ def calls(a, dones, flags, order):
     yield lambda x, a=a: ut.discounted_sum(x, a, dones, initial=x.new_ones(x.shape[::2]) * x[:, 2], **how)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_values_and_gradients_have_the_bits_of_a_tensor_as_multiplier(dtype, order):
@@ -53,6 +54,7 @@ def test_values_and_gradients_have_the_bits_of_a_tensor_as_multiplier(dtype, ord
         assert torch.equal(seen[0][1], seen[1][1])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ORDERS)
 def test_derivatives_of_every_mode(order):
     x, dones, flags = drawn(3, 11, 2).requires_grad_(), marked(3, 11, 2), marked(3, 11, 2)

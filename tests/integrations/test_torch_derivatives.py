@@ -71,6 +71,7 @@ def test_a_real_state_beside_complex_numbers():
     check(lambda a, b, s: ut.linear_recurrence(a, b, initial=s), (a, b, start))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_filters_with_a_state(dtype):
     b, a = (torch.tensor(c, dtype=dtype, requires_grad=True) for c in ([1.0, 0.3], [2.0, -0.8, 0.4]))
@@ -92,6 +93,7 @@ def test_returns():
     check(f, (draw(2, 4), draw(2, 4, seed=1), draw(2, seed=2)))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("order", ["tree", "sequential"])
 def test_advantages(order):
     """Of all that has gradients, and of each by itself: what nobody wants is not computed."""
@@ -236,6 +238,7 @@ OURS = {
 QUICK = ("float64", "complex128", "bfloat16", "uint8")
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtypes", ["few", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", OURS)
 # A warning of PyTorch's own, on import.

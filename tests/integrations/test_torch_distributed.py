@@ -1,4 +1,4 @@
-"""Sequences that are sharded over processes have the bits of one process, on 1, 2 and 4 ranks, with gradients."""
+"""Sequences that are sharded over processes have the bits of one process, on 1, 2 and 3 ranks, with gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import upsweep as up
 
 torch = pytest.importorskip("torch")
-WORLDS = (1, 2, 4)
+WORLDS = (1, 2, 3)
 ADDED = ("aFalse", "bFalse", "aTrue", "bTrue")
 """Gradients that are summed in another order."""
 
@@ -30,11 +30,11 @@ def drawn():
 
 def parts(n, world):
     # One shard is empty.
-    return {1: [0, n], 2: [0, n // 3, n], 4: [0, n // 5, n // 5, n // 2 + 1, n]}[world]
+    return {1: [0, n], 2: [0, n // 3, n], 3: [0, n // 5, n // 5, n]}[world]
 
 
 def work(rank, folder):
-    """What each of four processes does: it takes part in the groups of the first one, two and four processes."""
+    """What each of three processes does: it takes part in the groups of the first one, two and three processes."""
     import torch.distributed as dist
 
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=max(WORLDS))
@@ -72,7 +72,7 @@ def scanned(rank, world, group):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="gloo over fork-free processes is tested on Unix")
 def test_ranks_give_the_bits_of_one(tmp_path):
-    """One comes first: four processes that find none of the code would each compile it."""
+    """One comes first: three processes that find none of the code would each compile it."""
     import torch.multiprocessing as mp
 
     wanted = of_one()

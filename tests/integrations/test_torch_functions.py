@@ -58,6 +58,7 @@ def test_segments_have_upsweeps_bits(spelling, reverse):
         same(got, part)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("spelling", ["offsets", "each row"])
 def test_derivatives_within_segments(spelling, reverse):

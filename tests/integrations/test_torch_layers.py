@@ -166,6 +166,7 @@ def test_values_and_gradients_are_those_of_the_loop(name, dtype, device):
         assert far(x.to(z.dtype), z) < 2 * CLOSE[dtype]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", LAYERS)
 def test_gradients_by_differences(name):
     dtype = torch.complex128 if name == "s5" else torch.float64

@@ -37,6 +37,7 @@ def test_the_loop_forward_and_backward(lengths, device):
         assert torch.equal(x, y)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_keeps_states_in_float32(dtype, device):
     a, b, h = given(dtype, device)
