@@ -7,7 +7,8 @@ from math import gcd
 from upsweep.gpu.shapes import SEVERAL, Shape, power_of_two, power_of_two_below
 
 SHORT, FLAGS = 128, 32
-"""Registers in which a lane holds the items of an axis, and the flags of segments that one more holds: axes of 100 f4 ran at .69
+"""Registers in which a lane holds the items of an axis, and the flags of segments that one more holds, of a list for all rows in
+two: axes of 100 f4 ran at .69
 to .72 of a copy, by tiles of columns at .54 to .58 (H200)."""
 
 SHORT_WARPS, DENSE_WARPS = 8, 4
@@ -33,12 +34,11 @@ copy, a kernel for each power of two -> so: bf16 in rows of 17 .73 -> .94, of 33
 (H200)."""
 
 
-def fits_short(n: int, words: int, segmented: bool, light: bool) -> bool:
+def fits_short(n: int, words: int, segmented: bool, listed: bool, light: bool) -> bool:
     """Whether a lane can hold an axis. Whether the operator is `light` counts, as a lane's code grows with its items."""
     items = power_of_two(n)
-    return (items * words <= SEVERAL and items <= FLAGS) or (
-        light and not segmented and items * words <= SHORT
-    )
+    most = SEVERAL if listed else 0 if segmented else SHORT
+    return (items * words <= SEVERAL and items <= FLAGS) or (light and items * words <= most)
 
 
 def for_short(n: int, rows: int, words: int, largest: int, grain: int) -> Shape:
