@@ -264,7 +264,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 item > MANY,
                 layout.bytes > 0,
                 halves,
-                plan.segmented and max(sizes) < 4,
+                max(sizes) == 8,
                 chip.shared,
             )
         elif shape.lanes == 32 and are_uneven(layout):

@@ -56,8 +56,8 @@ def for_stages(
         if size == 4 and shape.lanes == 16:
             parts, stages = (1, 3) if halves else (2, 4)
             return (replace(shape, items=shape.items // parts, blocks=2, stages=stages),)
-        if size == 8 and shape.lanes == 32:
-            forms = EIGHT.get(shape.vector, ())
+        if size == 8:
+            forms = EIGHT.get(shape.vector if shape.lanes == 32 else 0, ())
             return tuple(
                 replace(shape, items=i, warps=w, blocks=b, strips=1, stages=s) for i, w, b, s in forms
             )
@@ -90,6 +90,7 @@ def for_costly(shape: Shape) -> tuple[Shape, ...]:
 
 
 EIGHT = {
+    0: ((16, 8, 2, 4), (16, 8, 2, 3)),
     1: ((16, 8, 2, 4), (16, 8, 2, 3)),
     2: ((8, 16, 1, 3),),
     3: ((16, 4, 2, 2),),
