@@ -106,6 +106,11 @@ def _on_words(plan: Plan, layout: Layout, most: int = 1) -> Operator | None:
     )
     if (layout.heads and layout.heads.rows[-1]) or not near:
         return None
+    return operator_on_words(plan)
+
+
+def operator_on_words(plan: Plan) -> Operator | None:
+    """The operator on words of narrow items, if there is one."""
     (part,) = plan.accumulators
     op = on_words(plan.op, part)
     # Before the first item of a conjunction all truths are set, and not all bits.

@@ -23,6 +23,10 @@ most so many times as far apart as they would without a gap."""
 TOGETHER = 64
 """Bytes of a line that lanes side by side bring at least, where it has so many."""
 
+STAGES, PIECES, STEPPED, STEPPED_LEAST = 8, 12, 3, 256
+"""The most stages of tiles that are walked down the axis, and pieces of a thread there; blocks that share a multiprocessor; and
+the least tiles."""
+
 SHORT = 128
 """Bytes of neighbours in the array, or in its copy, with fewer of which a tile has a third side: the neighbours' neighbours."""
 
