@@ -3,8 +3,7 @@ Blocks walk tiles of rows, as `bringing` cuts them, down the axis."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,14 +11,18 @@ from upsweep.gpu import bringing, bytewise
 from upsweep.gpu.demands import any_order
 from upsweep.gpu.layout import Layout
 from upsweep.gpu.shapes import LINE, Chip
-from upsweep.gpu.shapes.bringing import PIECES, SECTOR, STAGES, STEPPED, STEPPED_LEAST
+from upsweep.gpu.shapes.bringing import PIECES, SECTOR, STAGES, STEPPED_LEAST, blocks_for
 from upsweep.gpu.sharing import rounded_up
+from upsweep.operator import Operator
 from upsweep.plan import Plan
 
 
+@dataclass(frozen=True)
 class Stepwise(bringing.Bring):
     """A block walks a tile of rows down the axis."""
 
+    depth: int = 0
+    """Levels of the counter of block sums; none where the order of the items has the bits."""
     kernel = "stepwise"
 
     @property
@@ -42,12 +45,24 @@ class Stepwise(bringing.Bring):
         run = (m if self.m_run else 1) * b * self.size
         return min(run, (self.line_words - 1) * self.word)
 
+    @property
+    def are_enough(self) -> bool:
+        """Whether there are tiles enough, of few pieces a thread, whose bytes lie together."""
+        return self.held <= PIECES and self.tickets >= STEPPED_LEAST and self.together >= SECTOR
+
     def shared_bytes(self, plan: Plan) -> int:
         return self.shape.stages * self.stage
 
     def spec(self, plan: Plan) -> str:
-        numbers = f"constexpr int STAGES = {self.shape.stages}, STAGE_BYTES = {self.stage}, BLOCKS = {self.shape.blocks};"
-        return f"{numbers}\n{super().spec(plan)}"
+        shape = self.shape
+        numbers = {
+            "DEPTH": self.depth,
+            "STAGES": shape.stages,
+            "STAGE_BYTES": self.stage,
+            "BLOCKS": shape.blocks,
+        }
+        text = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+        return f"constexpr int {text};\n{super().spec(plan)}"
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Stepwise] | None:
@@ -55,47 +70,43 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Stepwise] | No
     others."""
     if not _fit(plan, layout):
         return None
-    (y,) = layout.stores
-    tiles = next(_steps(layout, chip), None)
-    if tiles is None or y.size >= 4:
-        return tiles and (plan, tiles)
-    op, word = bytewise.operator_on_words(plan), np.dtype(np.uint32)
-    if op is None or not tiles.in_words or y.along % 4:
-        return None
+    (item,), (y,) = plan.accumulators, layout.stores
+    narrow = plan.loads == plan.accumulators and y.size < 4
+    op = bytewise.operator_on_words(plan) if narrow else None
+    depth = 0 if plan.order == "sequential" or any_order(plan) else layout.n.bit_length()
+    for made in bringing.tiled(layout, chip):
+        tiles = Stepwise(
+            made.shape, made.layout, chip=chip, m_near=made.m_near, b_near=made.b_near, depth=depth
+        )
+        words = op is not None and tiles.in_words
+        each = max(1, item.itemsize // 4) * (1 if words else tiles.at_once)
+        blocks = blocks_for(tiles.held * each * (1 + 2 * max(0, depth - 1)))
+        stages = blocks and min(STAGES, chip.shared // blocks // (tiles.stage + 256))
+        if stages > 2 and tiles.are_enough and not (tiles.in_words and y.along % 4):
+            tiles = replace(tiles, shape=replace(tiles.shape, blocks=blocks, stages=stages))
+            return _of_words(plan, tiles, op) if op is not None and words else (plan, tiles)
+    return None
+
+
+def _of_words(plan: Plan, tiles: Stepwise, op: Operator) -> tuple[Plan, Stepwise]:
+    word = np.dtype(np.uint32)
     truths = replace(tiles.layout, truths=plan.accumulators[0].kind == "b")
     words = replace(plan, op=op, loads=(word,), accumulators=(word,), stores=(word,))
     return words, replace(tiles, layout=truths)
 
 
-def _steps(layout: Layout, chip: Chip) -> Iterator[Stepwise]:
-    """Tiles of many stages, of which there are enough, whose pieces are few, and whose bytes lie together."""
-    for made in bringing.tiled(layout, chip):
-        steps = Stepwise(made.shape, made.layout, chip=chip, m_near=made.m_near, b_near=made.b_near)
-        stages = min(STAGES, chip.shared // STEPPED // (steps.stage + 256))
-        few = steps.held <= PIECES and steps.tickets >= STEPPED_LEAST
-        if few and stages > 2 and steps.together >= SECTOR:
-            yield replace(steps, shape=replace(steps.shape, blocks=STEPPED, stages=stages))
-
-
 def _fit(plan: Plan, layout: Layout) -> bool:
-    """Whether single items are scanned in any order, or in theirs, and lie across the axis, but in no lines of columns."""
-    dtypes = [d for d in (*plan.loads, *plan.accumulators, *plan.stores) if d]
-    alone = len(dtypes) == 3 and len(set(dtypes)) == 1 and plan.map is plan.finish is None
-    if (
-        not alone
-        or plan.reduce
-        or plan.ahead is not None
-        or not (plan.order == "sequential" or any_order(plan))
-    ):
+    """Whether single items are scanned that lie across the axis, but in no lines of columns."""
+    loads, stores = plan.loads, [d for d in plan.stores if d is not None]
+    alone = (
+        len(loads) == len(plan.accumulators) == 1 and [*loads] == stores and plan.map is plan.finish is None
+    )
+    if not alone or plan.reduce or plan.ahead is not None or not layout.dims:
         return False
     (x,), (y,) = layout.loads, layout.stores
+    size, line = loads[0].itemsize, layout.dims[-1] * x.size
     shared = layout.heads is None or layout.listed
     moving = layout.n > 1 and all(x.rows) and all(start.told for start in layout.starts)
-    across = min(abs(x.along), abs(y.along)) > max(x.size, y.size) == dtypes[0].itemsize
-    lines = (
-        layout.dims[-1:]
-        and x.rows[-1] == x.size
-        and y.rows[-1] == y.size
-        and layout.dims[-1] * x.size >= LINE
-    )
-    return bool(layout.dims) and moving and shared and across and x.grain() >= x.size and not lines
+    across = min(abs(x.along), abs(y.along)) > max(x.size, y.size) == size and x.grain() >= size
+    lines = x.rows[-1] == x.size and y.rows[-1] == y.size and line >= LINE
+    return shared and moving and across and not lines

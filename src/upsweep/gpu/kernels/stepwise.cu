@@ -1,6 +1,7 @@
 // Scans of many rows whose neighbours lie otherwise in the results than in the input, or of which few lie together: a block walks a
 // tile of rows down the axis, item by item, and waits for no other block. The items that follow come to shared memory meanwhile. A
-// thread has the same pieces of each step, and keeps their prefixes, so that the order of evaluation is that of the items.
+// thread has the same pieces of each step, and keeps their prefixes. Where the order of evaluation counts, these come of a counter of
+// block sums, whose blocks are those of Brent and Kung's tree (1982).
 #include "bring_tile.cuh"
 #include "elements.cuh"
 
@@ -49,16 +50,68 @@ struct Pieces {
   }
 };
 
-// An item of a word.
-template <class S> __device__ __forceinline__ T item_of(const S& x, int v) {
-  T item;
-  memcpy(&item, (const char*)&x + v * SIZE, SIZE);
-  return item;
-}
+// The items of a piece that the operator takes one by one, unless it takes a word of them; and all items of a thread.
+typedef typename Input<0>::Load Load;
+typedef typename Output<0>::Store Store;
+constexpr int EACH = sizeof(Load) > SIZE ? 1 : AT_ONCE, COUNT_ALL = SETS * COUNT * EACH;
+
+// The prefixes of a thread's items, step by step. All rows share their heads, so that no lane takes another way.
+struct Prefixes {
+  // For each level, the sum of the last block that ended with it, and what stands before the next one.
+  Item sums[max_of(DEPTH, 1)][COUNT_ALL], befores[max_of(DEPTH, 1)][COUNT_ALL], last[COUNT_ALL];
+  u32 heads = 0;  // bit l: a segment starts in the block of level l
+
+  // Item t of each row becomes its result.
+  __device__ __forceinline__ void next(i64 t, bool head, const Item& start, Item (&x)[COUNT_ALL]) {
+    if constexpr (DEPTH == 0) {
+      const bool anew = t == 0 || head;
+#pragma unroll
+      for (int e = 0; e < COUNT_ALL; e++) {
+        const Item before = select(anew, start, last[e]);
+        last[e] = select(anew && !INITIAL, x[e], op(before, x[e]));
+        x[e] = EXCLUSIVE ? before : last[e];
+      }
+      return;
+    }
+    const bool before_head = t == 0 || head;
+    const int level = __ffs((u32)t + 1) - 1;  // of the block that ends here
+#pragma unroll
+    for (int l = 0; l < DEPTH; l++) {
+      if (l >= level) break;
+      if (!head)
+#pragma unroll
+        for (int e = 0; e < COUNT_ALL; e++) x[e] = op(sums[l][e], x[e]);
+      head |= heads >> l & 1;
+    }
+#pragma unroll
+    for (int l = 0; l < DEPTH; l++)
+      if (l == level) {
+        const bool some = INITIAL || t + 1 > 1ll << l;
+        heads = heads & ~(1u << l) | (u32)head << l;
+#pragma unroll
+        for (int e = 0; e < COUNT_ALL; e++) {
+          const Item block = x[e], before = select(head || t + 1 == 1ll << l, start, befores[l][e]);
+          sums[l][e] = block;
+          x[e] = select(!INITIAL && (head || !some), block, op(before, block));
+        }
+      }
+#pragma unroll
+    for (int l = 0; l < DEPTH; l++)
+      if (l < level)
+#pragma unroll
+        for (int e = 0; e < COUNT_ALL; e++) befores[l][e] = x[e];
+    if constexpr (EXCLUSIVE)
+#pragma unroll
+      for (int e = 0; e < COUNT_ALL; e++) {
+        const Item result = select(before_head, start, last[e]);
+        last[e] = x[e];
+        x[e] = result;
+      }
+  }
+};
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_stepwise(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
-  typedef typename Output<0>::Store Store;
   const Part part(p);
   Tile tile(p, part);
   Pieces pieces[SETS];
@@ -74,25 +127,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_stepwise(c
   };
   each<STAGES - 1>([&](auto) { ask(); });
   const Item start = start_of(p, 0);
-  Item state[SETS][COUNT];
+  Prefixes prefixes;
 #pragma unroll 1
   for (i64 t = 0; t < p.n; t++) {
     wait_copies<STAGES - 2>();
     __syncthreads();  // the tile of this step is there, and the one before has been read
     ask();
     const char* stage = memory + (u32)t % STAGES * STAGE_BYTES;
-    const bool anew = t == 0 || (SEGMENTED && p.heads[t * p.heads_strides.along] != 0);
     const int moved = (int)(t * along);
+    Item x[COUNT_ALL];
 #pragma unroll
     for (int s = 0; s < SETS; s++) {
-      Pieces& own = pieces[s];
+      const Pieces& own = pieces[s];
       int place[AT_ONCE];
 #pragma unroll
       for (int v = 0; v < AT_ONCE; v++) place[v] = own.place[v] + (WITHIN ? own.line[v] + moved & WORD - 1 : 0);
-      char* at = own.at;
-      own.at += p.out_strides[0].along;
 #pragma unroll
-      for (int j = 0; j < COUNT; j++, at += own.apart) {
+      for (int j = 0; j < COUNT; j++) {
         const bool whole = own.whole(j);
         T raw[AT_ONCE];
         u32 word = 0;
@@ -102,15 +153,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_stepwise(c
           if (whole || own.has(j, v)) raw[v] = load_item<T, GRAIN>(stage + Tile::padded(place[v] + j * BYTES));
           word |= at_byte(raw[v], v * SIZE);
         }
-        typename Input<0>::Load given;
-        memcpy(&given, AT_ONCE > 1 ? (const void*)&word : (const void*)raw, sizeof given);
-        const Item x = {convert<typename Component<0>::Acc>(given)}, before = select(anew, start, state[s][j]);
-        state[s][j] = select(anew && !INITIAL, x, op(before, x));
-        const Store y = convert<Store>((EXCLUSIVE ? before : state[s][j]).head);
-        if (whole) store_item<Store, AT_ONCE == 1 ? Output<0>::grain : 4>(at, y);
-        else if (AT_ONCE > 1)
 #pragma unroll
-          for (int v = 0; v < AT_ONCE; v++) if (own.has(j, v)) store_item<T, SIZE>(at + v * SIZE, item_of(y, v));
+        for (int v = 0; v < EACH; v++) {
+          Load given;
+          memcpy(&given, EACH < AT_ONCE ? (const void*)&word : (const void*)&raw[v], sizeof given);
+          x[(s * COUNT + j) * EACH + v] = {convert<typename Component<0>::Acc>(given)};
+        }
+      }
+    }
+    prefixes.next(t, SEGMENTED && t > 0 && p.heads[t * p.heads_strides.along] != 0, start, x);
+#pragma unroll
+    for (int s = 0; s < SETS; s++) {
+      Pieces& own = pieces[s];
+      char* at = own.at;
+      own.at += p.out_strides[0].along;
+#pragma unroll
+      for (int j = 0; j < COUNT; j++, at += own.apart) {
+        T raw[AT_ONCE];
+#pragma unroll
+        for (int v = 0; v < EACH; v++) {
+          const Store y = convert<Store>(x[(s * COUNT + j) * EACH + v].head);
+          memcpy(&raw[v], &y, sizeof y);
+        }
+        if (own.whole(j)) {
+          u32 word = 0;
+#pragma unroll
+          for (int v = 0; v < AT_ONCE; v++) word |= at_byte(raw[v], v * SIZE);
+          if (AT_ONCE > 1) *(u32*)at = word;
+          else store_item<T, Output<0>::grain>(at, raw[0]);
+        } else
+#pragma unroll
+          for (int v = 0; v < AT_ONCE; v++) if (own.has(j, v)) store_item<T, SIZE>(at + v * SIZE, raw[v]);
       }
     }
   }

@@ -23,9 +23,11 @@ most so many times as far apart as they would without a gap."""
 TOGETHER = 64
 """Bytes of a line that lanes side by side bring at least, where it has so many."""
 
-STAGES, PIECES, STEPPED, STEPPED_LEAST = 8, 12, 3, 256
-"""The most stages of tiles that are walked down the axis, and pieces of a thread there; blocks that share a multiprocessor; and
-the least tiles."""
+STAGES, PIECES, STEPPED_LEAST = 16, 12, 256
+"""The most stages of tiles that are walked down the axis, the most pieces of a thread there, and the least tiles."""
+
+PREFIXES = {24: 3, 72: 2}
+"""Blocks of such tiles that share a multiprocessor, by the most registers of a thread for what stands before its items."""
 
 SHORT = 128
 """Bytes of neighbours in the array, or in its copy, with fewer of which a tile has a third side: the neighbours' neighbours."""
@@ -99,6 +101,11 @@ def for_bringing(a: int, m: int, b: int, size: int, step: int) -> Iterator[Shape
         if along * between * across >= 32 * WARPS:
             yield Shape(along, WARPS, 4, lanes=across, strips=between)
         room //= 2
+
+
+def blocks_for(prefixes: int) -> int:
+    """Blocks of a multiprocessor whose threads keep prefixes in so many registers; 0 where these are too many."""
+    return next((blocks for most, blocks in PREFIXES.items() if prefixes <= most), 0)
 
 
 def for_lines(line: int, nbytes: int) -> Shape:
