@@ -12,7 +12,14 @@ from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart, scanned
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
-from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_costly, for_listed, for_stages
+from upsweep.gpu.shapes.column_stages import (
+    LISTED_MOST,
+    LISTED_SIZES,
+    for_costly,
+    for_listed,
+    for_stages,
+    for_wide,
+)
 from upsweep.gpu.shapes.columns import (
     COSTLY_BLOCKS,
     COSTLY_LOW,
@@ -283,7 +290,9 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
         if dear and not (plan.reduce or turning):
             forms = for_costly(shape)
-        if listed and sizes == [4] and item == 1 and not turning:
+        if wide and shape.stretch and light(plan) and not turning:
+            forms = for_wide(shape)
+        if listed and set(sizes) <= LISTED_SIZES and item == 1 and not turning:
             forms = for_listed(shape, columns)
         for more in forms:
             made = Columns(more, layout, columns, chip)
