@@ -68,7 +68,17 @@ class Columns(Choice):
 
     @property
     def column_groups(self) -> int:
-        return -(-self.columns // (self.width // max(1, self.shape.cross)))
+        return -(-self.columns // self.side)
+
+    @property
+    def side(self) -> int:
+        """Columns of a line of a tile."""
+        shape = self.shape
+        return (
+            shape.stretch // shape.cross
+            if shape.cross and shape.stretch
+            else self.width // max(1, shape.cross)
+        )
 
     @property
     def across(self) -> bool:
@@ -126,7 +136,7 @@ class Columns(Choice):
             f"constexpr bool FLAT = {str(self.shape.flat).lower()}, WITHIN = {str(self.within).lower()};\n"
             f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
             f"constexpr bool SPLIT = {str(self._lower(plan) > 0).lower()};\n"
-            f"constexpr int CROSS = {self.shape.cross};\n"
+            f"constexpr int CROSS = {self.shape.cross}, SIDE = {self.side};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
             f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"
         )
@@ -163,6 +173,8 @@ class Columns(Choice):
         """Along what neighbours lie: a Lies of kernels/prelude.cuh."""
         if not self.shape.cross or x.rows[-1] == 0:
             return "ITEMS_NEAR" if turned(x) else "COLUMNS_NEAR"
+        if self.shape.stretch:
+            return "SIDE_WHOLE" if x.rows[-1] == x.size else "CROSS_WHOLE"
         if x.rows[-1] == x.size:
             return "SIDE_NEAR"
         if read or self.shape.apart:
@@ -175,6 +187,11 @@ class Columns(Choice):
 
     def grain_of_square(self, x: Lane, split: int = 1) -> int:
         cross, (*rows, line, column) = self.shape.cross, x.rows
+        if self.shape.stretch:
+            high = self.shape.items
+            lowest = x.offset + (high - 1) * min(0, x.along)
+            far = line // cross if column == x.size else column
+            return replace(x, offset=lowest, along=high * x.along, rows=(*rows, far)).grain()
         if column == x.size:
             return replace(x, rows=(*rows, line // cross)).grain(
                 self.width // cross * x.size, self.columns * x.size

@@ -31,6 +31,25 @@ def for_crossed(n: int, columns: int, lines: int, size: int) -> Iterator[Shape]:
             yield Shape(high, warps, 1, vector=side * cross // 32, apart=apart, cross=cross)
 
 
+STRETCHED_LEAST, STRETCHED_MOST = 24, 256
+"""The least and the most columns of a rectangle whose lines are stretches of memory along the axis, both ways."""
+
+STRETCHES = ((16, 8, 3, 1), (16, 8, 2, 1), (8, 8, 3, 1), (8, 8, 2, 1), (8, 4, 2, 1))
+"""Items, warps, stages and blocks of such tiles, the best first that fits."""
+
+
+def for_stretches(n: int, columns: int, lines: int) -> Iterator[Shape]:
+    """Tiles of all columns of such a rectangle."""
+    count = columns * lines
+    if not STRETCHED_LEAST <= count <= STRETCHED_MOST:
+        return
+    for items, warps, stages in STRETCHES:
+        most = min(warps, power_of_two(-(-n // items)))
+        yield Shape(
+            items, most, 1, vector=-(-count // 32), stages=stages, apart=True, cross=lines, stretch=count
+        )
+
+
 WALKED = {1: (64, 96), 2: (64, 96), 4: (32, 64), 8: (32, 64), 16: (16, 64)}
 """Lines of a rectangle that a block of four warps walks, by the bytes of the smallest result, and the least such rectangles, as
 few leave multiprocessors idle. Of a copy (H200), by tickets or brought first -> walked: (256, 1000, 256) permuted (2, 1, 0) f4
