@@ -43,11 +43,9 @@ def for_stretches(n: int, columns: int, lines: int) -> Iterator[Shape]:
     count = columns * lines
     if not STRETCHED_LEAST <= count <= STRETCHED_MOST:
         return
-    for items, warps, stages in STRETCHES:
-        most = min(warps, power_of_two(-(-n // items)))
-        yield Shape(
-            items, most, 1, vector=-(-count // 32), stages=stages, apart=True, cross=lines, stretch=count
-        )
+    for items, warps, stages, blocks in STRETCHES:
+        most, vector = min(warps, power_of_two(-(-n // items))), -(-count // 32)
+        yield Shape(items, most, blocks, vector=vector, stages=stages, apart=True, cross=lines, stretch=count)
 
 
 WALKED = {1: (64, 96), 2: (64, 96), 4: (32, 64), 8: (32, 64), 16: (16, 64)}
