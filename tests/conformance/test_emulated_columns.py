@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
+import upsweep as up
 from conformance.cases import Call
 from conformance.check import wrong
 from portions import every
+from upsweep.gpu.columns import Columns
 
 KEPT = [
     Call("hash-u64", ((700, 7), 0)),
@@ -202,7 +205,7 @@ GAPS = [
 ]
 TURNED = [
     Call("add-int8", ((145, 49), 0), inside="fortran"),
-    Call("xor-bool", ((45, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
+    Call("xor-bool", ((85, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
 ]
 
 
@@ -215,4 +218,31 @@ def test_bytes_that_would_go_one_by_one_are_brought_first(emulated, call, monkey
     emulated.gpu.loaded.clear()
     assert wrong(call, emulated) is None
     assert {"upsweep_bring", "upsweep_columns"} <= set(emulated.gpu.loaded)
+    emulated.forget()
+
+
+CUT = {
+    "twelve of thirteen": ("i1", (3, 3000, 13), "add", {"reverse": True, "exclusive": True}),
+    "within segments": ("u1", (3, 3001, 13), "min", {"segments": True, "initial": 7}),
+    "truths, reduced": ("?", (3, 3000, 9), "xor", {"reduce": True}),
+    "twelve of thirteen, reduced": ("u1", (2, 3001, 13), "add", {"reduce": True, "initial": 3}),
+}
+
+
+@pytest.mark.parametrize("name", every(4, CUT))
+def test_lines_of_bytes_with_gaps_go_as_words(emulated, name, monkeypatch):
+    dtype, shape, op, forms = CUT[name]
+    found, spec = set(), Columns.spec
+    monkeypatch.setattr(Columns, "spec", lambda made, plan: found.add(made.layout.bytes) or spec(made, plan))
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    rng, forms = np.random.default_rng(7), dict(forms)
+    drawn = rng.integers(0, 2 if dtype == "?" else 200, shape).astype(dtype)
+    lines = emulated.put(drawn.ravel().view(np.uint8)).view(dtype).reshape(shape)
+    scan = up.reduce if forms.pop("reduce", False) else up.scan
+    if forms.get("segments"):
+        forms["segments"] = up.segments.flags(rng.random(shape[1]) < 0.05)
+    got = scan(emulated.made(lines[..., 1:]), op, axis=1, **forms).get()
+    assert np.array_equal(got, scan(drawn[..., 1:].copy(), op, axis=1, **forms))
+    assert found == {shape[-1] - 1}
     emulated.forget()

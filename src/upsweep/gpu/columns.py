@@ -14,7 +14,6 @@ from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, g
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.column_stages import (
     LISTED_MOST,
-    LISTED_SIZES,
     for_costly,
     for_listed,
     for_stages,
@@ -288,7 +287,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 item > MANY,
                 layout.bytes > 0,
                 halves,
-                max(sizes) == 8,
+                max(sizes) == 8 or (plan.segmented and max(sizes) < 4 and shape.lanes < 32),
                 chip.shared,
             )
         elif shape.lanes == 32 and are_uneven(layout):
@@ -309,7 +308,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             forms = for_costly(shape)
         if wide and shape.stretch and light(plan) and not turning:
             forms = for_wide(shape)
-        if listed and set(sizes) <= LISTED_SIZES and item == 1 and not turning:
+        if listed and sizes == [4] and item == 1 and not turning:
             forms = for_listed(shape, columns)
         for more in forms:
             made = Columns(more, layout, columns, chip)

@@ -81,7 +81,7 @@ def are_stretch(plan: Plan, layout: Layout, columns: int, most: int) -> bool:
     return (
         dense
         and bool(pieces)
-        and 2 - (layout.bytes > 0) - any(gaps) < columns <= most
+        and (1 if layout.bytes or any(gaps) else 2) < columns <= most
         and layout.n * columns >= NARROW
         and not _are_full(layout, columns, min(x.size for x in arrays))
     )

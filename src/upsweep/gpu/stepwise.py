@@ -11,7 +11,7 @@ from upsweep.gpu import bringing, bytewise
 from upsweep.gpu.demands import any_order
 from upsweep.gpu.layout import Layout
 from upsweep.gpu.shapes import LINE, Chip
-from upsweep.gpu.shapes.bringing import PIECES, SECTOR, STAGES, STEPPED_LEAST, blocks_for
+from upsweep.gpu.shapes.bringing import BROUGHT, PIECES, SECTOR, STAGES, STEPPED_LEAST, blocks_for
 from upsweep.gpu.sharing import rounded_up
 from upsweep.operator import Operator
 from upsweep.plan import Plan
@@ -47,8 +47,9 @@ class Stepwise(bringing.Bring):
 
     @property
     def are_enough(self) -> bool:
-        """Whether there are tiles enough, of few pieces a thread, whose bytes lie together."""
-        return self.held <= PIECES and self.tickets >= STEPPED_LEAST and self.together >= SECTOR
+        """Whether there are tiles enough, of few pieces and few lines a thread, whose bytes lie together."""
+        few = self.held <= PIECES and self.lines * self.line_lanes <= BROUGHT * self.threads
+        return few and self.tickets >= STEPPED_LEAST and self.together >= SECTOR
 
     def shared_bytes(self, plan: Plan) -> int:
         return self.shape.stages * self.stage
@@ -74,6 +75,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Stepwise] | No
     narrow = plan.loads == plan.accumulators and y.size < 4
     op = bytewise.operator_on_words(plan) if narrow else None
     depth = 0 if plan.order == "sequential" or any_order(plan) else layout.n.bit_length()
+    if depth and y.size < 4:
+        return None
     for made in bringing.tiled(layout, chip):
         tiles = Stepwise(
             made.shape, made.layout, chip=chip, m_near=made.m_near, b_near=made.b_near, depth=depth

@@ -13,6 +13,36 @@ constexpr int COUNT = ONE_RUN ? (TILE_M * TILE_B - 1) / max_of(AHEAD, 1) + 1 + !
 constexpr int BYTES = !ONE_RUN ? RUN_STEP * IN_A : M_RUN ? AHEAD / TILE_B * IN_M : AHEAD * IN_B;
 constexpr bool WITHIN = GRAIN < WORD;  // lines begin within words
 
+// The parts of lines that a thread brings of each step: every LINE_LANES lanes have a line.
+struct Lines {
+  static constexpr int ABREAST = THREADS / LINE_LANES, HIGH = (LINES - 1) / ABREAST + 1;
+  const char* from[HIGH];
+  int to[HIGH], bytes[HIGH];  // those of a line; none of one that does not exist
+
+  __device__ __forceinline__ explicit Lines(const Tile& tile) {
+#pragma unroll
+    for (int i = 0; i < HIGH; i++) {
+      const u32 l = threadIdx.x / LINE_LANES + i * ABREAST, m = l / LINES_B, b = l % LINES_B;
+      from[i] = tile.line(m, b);
+      to[i] = Tile::at_line(m, b);
+      bytes[i] = m < tile.lines_m && b < tile.lines_b ? tile.high - tile.low : -WORD;
+    }
+  }
+  // Brings those of the next step.
+  __device__ __forceinline__ void load(char* memory, i64 along) {
+#pragma unroll
+    for (int i = 0; i < HIGH; i++) {
+      const int before = WITHIN ? (int)((u64)from[i] & (WORD - 1)) : 0;
+#pragma unroll
+      for (int word = 0; word < LINE_WORDS; word += LINE_LANES) {
+        const int byte = (word + threadIdx.x % LINE_LANES) * WORD;
+        if (byte < bytes[i] + before) copy_async<WORD>(memory + to[i] + Tile::padded(byte), from[i] - before + byte);
+      }
+      from[i] += along;
+    }
+  }
+};
+
 struct Pieces {
   char* at;  // the first one in the results
   i64 apart;
@@ -113,16 +143,16 @@ struct Prefixes {
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_stepwise(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
   const Part part(p);
-  Tile tile(p, part);
+  const Tile tile(p, part);
+  Lines lines(tile);
   Pieces pieces[SETS];
 #pragma unroll
   for (int s = 0; s < SETS; s++) pieces[s] = Pieces(p, part, tile, threadIdx.x + s * THREADS);
   const i64 along = p.in_strides[0].along;
   i64 asked = 0;
   auto ask = [&] {  // for the next step, in the place of the one that all have read
-    if (asked < p.n) tile.load(memory + (u32)asked % STAGES * STAGE_BYTES);
-    else commit_copies();
-    tile.source += along;
+    if (asked < p.n) lines.load(memory + (u32)asked % STAGES * STAGE_BYTES, along);
+    commit_copies();
     asked++;
   };
   each<STAGES - 1>([&](auto) { ask(); });

@@ -23,8 +23,9 @@ most so many times as far apart as they would without a gap."""
 TOGETHER = 64
 """Bytes of a line that lanes side by side bring at least, where it has so many."""
 
-STAGES, PIECES, STEPPED_LEAST = 16, 12, 256
-"""The most stages of tiles that are walked down the axis, the most pieces of a thread there, and the least tiles."""
+STAGES, PIECES, BROUGHT, STEPPED_LEAST = 4, 12, 4, 256
+"""The stages of tiles that are walked down the axis, the most pieces of a thread there, the most lines of which it brings parts,
+and the least tiles."""
 
 PREFIXES = {24: 3, 72: 2}
 """Blocks of such tiles that share a multiprocessor, by the most registers of a thread for what stands before its items."""

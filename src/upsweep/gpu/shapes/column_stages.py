@@ -110,7 +110,6 @@ the best first that fits. Of a copy (H200), in two stages -> so: f8 of 24 column
 80 .737 -> .747, 101 .677 -> .776, 127 .704 -> .788; recurrences of f4 of 24 .770 -> .719, 53 .668 -> .738, 127 .603 -> .687."""
 
 
-LISTED_SIZES = {4}
 LISTED, LISTED_MOST = {4: (16, 1, 3), 8: (8, 2, 3), 16: (16, 1, 3), 32: (16, 1, 3)}, 256
 LISTED_STRETCHED = {(32, 1): ((8, 2, 3), (8, 1, 3)), (32, 2): ((16, 1, 2),), (32, 4): ((4, 1, 3),)}
 """Warps, blocks and stages of columns of four bytes that share one list of heads: by the lanes of a line, of so many columns at

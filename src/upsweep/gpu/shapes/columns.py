@@ -153,7 +153,7 @@ def for_stretch(
     many: bool,
     ragged: bool,
     halves: bool,
-    double: bool,
+    crowded: bool,
     shared: int,
 ) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
@@ -161,21 +161,22 @@ def for_stretch(
     registers without a spill. Those of `wide` items are as high as their memory allows. Of `many` words lanes hold fewer
     items. `ragged` words of bytes go in eight warps of half the items: 333 bytes .650 -> .662 of a copy, their maxima .659 ->
     .670; of more than two columns a lane with all items, as look-backs are fewer, where two such tiles fit the `shared`
-    memory: 333 bytes .67 -> .71 (H200). Pairs of `halves` are twice as high where several lanes share a column. Such lanes, and
-    items of eight bytes (`double`), have two blocks: in three f8 of 3 to 12 columns spilled 144 to 232 bytes on sm_90, halves of
-    3 and 8 columns 168 and 112, i2 of 3, 7 and 12 columns within segments 72, 48 and 64.
+    memory: 333 bytes .67 -> .71 (H200). Two blocks have pairs of `halves`, which are twice as high where several lanes share
+    a column, and what is `crowded`: items of eight bytes, and narrow ones within segments. In three blocks f8 of 3 to 12 columns
+    spilled 144 to 232 bytes on sm_90, halves of 3 and 8 columns 168 and 112, i2 of 3, 7 and 12 columns within segments 72, 48 and
+    64.
     """
     sets = -(-columns // 32)
     if wide:
         return replace(shape, vector=sets, stretch=columns, loose=True)
     items, warps, room = shape.items, shape.warps, STRETCH
-    blocks = min(2, shape.blocks) if shape.lanes < 32 or double else shape.blocks
+    blocks = min(2, shape.blocks) if crowded else shape.blocks
     items = min(items, MANY_STRETCHED) if many else items
     low = n <= items * warps * (32 // shape.lanes)
     if single and size > 1 and shape.lanes < 32 and not low:
         items, room, blocks = 2 * items, 2 * room, 1 if size > 2 else 2
     elif halves and shape.lanes < 32 and not low:
-        items = 2 * items
+        items, blocks = 2 * items, 2
     elif items * warps * columns * size > room and sets > 2 and not ragged:
         warps = max(1, warps // 2)
     elif items * warps * columns * size > (2 * room if ragged and sets > 2 and 5 * room <= shared else room):

@@ -34,8 +34,8 @@ def for_crossed(n: int, columns: int, lines: int, size: int) -> Iterator[Shape]:
 STRETCHED_LEAST, STRETCHED_MOST = 24, 256
 """The least and the most columns of a rectangle whose lines are stretches of memory along the axis, both ways."""
 
-STRETCHES = ((16, 8, 3, 1), (16, 8, 2, 1), (8, 8, 3, 1), (8, 8, 2, 1), (8, 4, 2, 1))
-"""Items, warps, stages and blocks of such tiles, the best first that fits."""
+STRETCHES = ((16, 8, 3), (16, 8, 2), (8, 8, 3), (8, 8, 2))
+"""Items, warps and stages of such tiles, the best first that fits."""
 
 
 def for_stretches(n: int, columns: int, lines: int) -> Iterator[Shape]:
@@ -43,9 +43,9 @@ def for_stretches(n: int, columns: int, lines: int) -> Iterator[Shape]:
     count = columns * lines
     if not STRETCHED_LEAST <= count <= STRETCHED_MOST:
         return
-    for items, warps, stages, blocks in STRETCHES:
+    for items, warps, stages in STRETCHES:
         most, vector = min(warps, power_of_two(-(-n // items))), -(-count // 32)
-        yield Shape(items, most, blocks, vector=vector, stages=stages, apart=True, cross=lines, stretch=count)
+        yield Shape(items, most, 1, vector=vector, stages=stages, apart=True, cross=lines, stretch=count)
 
 
 WALKED = {1: (64, 96), 2: (64, 96), 4: (32, 64), 8: (32, 64), 16: (16, 64)}
