@@ -122,7 +122,7 @@ class Columns(Choice):
 
     def reads_bits(self, plan: Plan) -> bool:
         words = self.shape.items in (8, 16, 32) and self.tile // self.shape.warps % 32 == 0
-        return words and not self.shape.flat and self.columns <= LISTED_MOST
+        return self.shape.flat or (words and self.columns <= LISTED_MOST)
 
     def places(self, plan: Plan) -> tuple[list[int], list[int], int]:
         *inputs, heads = self._patches(plan)
