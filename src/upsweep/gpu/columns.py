@@ -308,7 +308,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             forms = for_costly(shape)
         if wide and shape.stretch and light(plan) and not turning:
             forms = for_wide(shape)
-        if listed and sizes == [4] and item == 1 and not turning:
+        if listed and sizes == [4] and item == 1 and not (turning or (layout.bytes and shape.apart)):
             forms = for_listed(shape, columns)
         for more in forms:
             made = Columns(more, layout, columns, chip)
