@@ -31,7 +31,7 @@ def for_crossed(n: int, columns: int, lines: int, size: int) -> Iterator[Shape]:
             yield Shape(high, warps, 1, vector=side * cross // 32, apart=apart, cross=cross)
 
 
-STRETCHED_LEAST, STRETCHED_MOST = 24, 256
+STRETCHED_LEAST, STRETCHED_MOST = 16, 256
 """The least and the most columns of a rectangle whose lines are stretches of memory along the axis, both ways."""
 
 STRETCHES = ((16, 8, 3), (16, 8, 2), (8, 8, 3), (8, 8, 2))
