@@ -13,7 +13,7 @@ SQUARES = {
     "pieces of two bytes": ("u2", (17, 300, 19)),
     "pieces of four bytes one way": ("u2", (24, 150, 22)),
     "pieces of eight bytes": ("u2", (20, 3, 150, 36)),
-    "lanes without a column within segments": ("u4", (16, 150, 9)),
+    "lanes without a column within segments": ("u4", (33, 150, 9)),
     "pieces of four bytes within segments": ("u4", (33, 150, 28)),
 }
 """Arrays that lie in Fortran's order, so that columns are a rectangle."""
