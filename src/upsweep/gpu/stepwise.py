@@ -82,7 +82,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Stepwise] | No
             made.shape, made.layout, chip=chip, m_near=made.m_near, b_near=made.b_near, depth=depth
         )
         words = op is not None and tiles.in_words
-        each = max(1, item.itemsize // 4) * (1 if words else tiles.at_once)
+        # Narrow items that are combined one by one are held as they come and as they go, besides.
+        each = max(1, item.itemsize // 4) * (1 if words or tiles.at_once == 1 else 3 * tiles.at_once)
         blocks = blocks_for(tiles.held * each * (1 + 2 * max(0, depth - 1)))
         stages = blocks and min(STAGES, chip.shared // blocks // (tiles.stage + 256))
         if stages > 2 and tiles.are_enough and not (tiles.in_words and y.along % 4):
