@@ -153,6 +153,9 @@ LARGE = [
     (Call("add-float32", ((900, 19), 0), reverse=True, exclusive=True), (32, 8, 4)),
     (Call("affine-float16-float16", ((2300, 5), 0), reverse=True), (32, 8, 2)),
     (Call("affine-float16-float16", ((2, 1100, 12), 1), exclusive=True), (32, 8, 3)),
+    (Call("max-float64", ((1500, 6), 0), exclusive=True), (16, 8, 4)),
+    (Call("affine-float32-float32", ((3, 2500, 3), 1), reverse=True), (16, 16, 3)),
+    (Call("affine-complex64-complex64", ((1300, 3), 0), reverse=True), (16, 8, 4)),
     (Call("add-float32", ((300, 204), 0), exclusive=True, initial="rows"), (16, 8, 3)),
 ]
 """Calls, with the items, warps and stages of their tiles. The last one has lines that begin at 16 bytes within sectors."""
@@ -166,6 +169,7 @@ def test_lines_in_the_forms_of_large_arrays(emulated, call, form, monkeypatch):
 
     found, wanted = set(), columns.Columns.spec
     monkeypatch.setattr(columns, "_fill", lambda choice: True)
+    monkeypatch.setattr(columns, "LONG", 1)
     monkeypatch.setattr(columns, "for_one", lambda *given: None)
     monkeypatch.setattr(
         columns.Columns, "spec", lambda self, plan: found.add(self.shape) or wanted(self, plan)

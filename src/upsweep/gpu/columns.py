@@ -14,6 +14,7 @@ from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, g
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
 from upsweep.gpu.shapes.column_stages import (
     LISTED_MOST,
+    LONG,
     for_costly,
     for_listed,
     for_stages,
@@ -122,7 +123,7 @@ class Columns(Choice):
 
     def reads_bits(self, plan: Plan) -> bool:
         words = self.shape.items in (8, 16, 32) and self.tile // self.shape.warps % 32 == 0
-        return self.shape.flat or (words and self.columns <= LISTED_MOST)
+        return words and not self.shape.flat and self.columns <= LISTED_MOST
 
     def places(self, plan: Plan) -> tuple[list[int], list[int], int]:
         *inputs, heads = self._patches(plan)
@@ -287,7 +288,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 item > MANY,
                 layout.bytes > 0,
                 halves,
-                max(sizes) == 8 or (plan.segmented and max(sizes) < 4 and shape.lanes < 32),
+                (max(sizes) == 8 and not plan.reduce)
+                or (plan.segmented and max(sizes) < 4 and shape.lanes < 32),
                 chip.shared,
             )
         elif shape.lanes == 32 and are_uneven(layout):
@@ -303,7 +305,9 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
         # Lines of reductions that begin at sectors take as long in more stages.
         staged = staged and (shape.loose or not plan.reduce)
-        forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
+        tiles = Columns(shape, layout, columns, chip).tiles
+        long = not plan.reduce and tiles >= LONG
+        forms = for_stages(shape, columns, size, dense, uneven, halves, long) if staged else ()
         if dear and not (plan.reduce or turning):
             forms = for_costly(shape)
         if wide and shape.stretch and light(plan) and not turning:

@@ -122,14 +122,13 @@ def _in_stretches(plan: Plan, layout: Layout, chip: Chip) -> Columns | None:
 
     def together(x: Lane) -> bool:
         near = columns if x.rows[-1] == x.size else lines
-        return x.size > 1 and abs(x.along) == near * x.size
+        return x.size >= 4 and abs(x.along) == near * x.size
 
     if not all(map(together, (*layout.moving(), *layout.stores))):
         return None
     for shape in for_stretches(layout.n, columns, lines):
         made = Columns(shape, _grouped(layout, shape), columns, crosswise=lines, chip=chip)
-        pieces = map(made.grain_of_square, (*made.layout.moving(), *made.layout.stores))
-        if made.threads <= 1024 and made.fits(plan) and min(pieces) >= 4:
+        if made.threads <= 1024 and made.fits(plan):
             return made
     return None
 

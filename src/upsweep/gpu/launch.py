@@ -222,7 +222,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
         joined = sweeps.choose(*words, chip)
         least = RAGGED_SEGMENTED if plan.segmented else RAGGED
         uncut = layout.dims[-1] >= least or bytewise.are_whole(plan, layout)
-        by_lines = joined.shape.loose and plan.accumulators[0].itemsize == 1 and uncut
+        loose = joined.shape.stretch if plan.reduce else joined.shape.loose
+        by_lines = loose and plan.accumulators[0].itemsize == 1 and uncut
         if joined.shape.flat or by_lines:
             return words[0], joined
     return plan, choice

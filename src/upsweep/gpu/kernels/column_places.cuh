@@ -48,8 +48,6 @@ struct BitList {
     for (int c = lane; c < HEIGHT / 32; c += 32)
       if (j + 32 * c < n) copy_async<4>(shared + 4 * c, heads + j / 8 + 4 * c);
   }
-  // Whether a segment starts at item i.
-  static __device__ __forceinline__ bool head(const char* shared, int i) { return ((const u32*)shared)[i / 32] >> i % 32 & 1; }
   // The heads of a run.
   static __device__ __forceinline__ u32 of_run(const char* shared, int run) {
     return ((const typename bits_of<ITEMS == 32 ? 4 : ITEMS == 16 ? 2 : 1>::type*)shared)[run];

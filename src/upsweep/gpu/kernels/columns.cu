@@ -81,10 +81,7 @@ struct Worker : Mover {
   __device__ __forceinline__ auto heads_of_lines(int k, int strip, const Spot& at) const {
     const int run = strip * LINES + lane * Held::HIGH, none = first(at) == 0 ? 0 : -1;
     const char *list = patch(k) + HEADS_AT, *from = SEGMENTED ? heads_of(p, at, first(at)) : nullptr;
-    return [=](int line) {
-      if (!SEGMENTED || run + line == none) return false;
-      return HEADS_BITS ? BitList::head(list, run + line) : HEADS_LISTED && HeadList::head(list, from, run + line);
-    };
+    return [=](int line) { return HEADS_LISTED && run + line != none && HeadList::head(list, from, run + line); };
   }
   // Of the same: the first word of a strip, the bytes of it before the strip, and what lanes keep of the runs before their own.
   __device__ __forceinline__ u32* runs_of(int k, int strip, const Spot& at, int& shift) const {
