@@ -7,13 +7,13 @@ import pytest
 
 import upsweep as up
 from portions import every
-from upsweep.gpu import alike, alike_lines, brought
+from upsweep.gpu import alike, alike_lines, brought, columns, compile
 
 SQUARES = {
     "pieces of two bytes": ("u2", (17, 300, 19)),
     "pieces of four bytes one way": ("u2", (24, 150, 22)),
     "pieces of eight bytes": ("u2", (20, 3, 150, 36)),
-    "lanes without a column within segments": ("u4", (16, 150, 9)),
+    "lanes without a column within segments": ("u4", (33, 150, 9)),
     "pieces of four bytes within segments": ("u4", (33, 150, 28)),
 }
 """Arrays that lie in Fortran's order, so that columns are a rectangle."""
@@ -74,6 +74,40 @@ def test_narrow_rows_along_memory_are_scanned_there(long, dtype, shape, axis):
     assert "upsweep_columns" not in long.gpu.loaded
     assert same(long, x, fortran(x), axis, segments=up.segments.flags(rng.random(shape) < 0.1))
     assert ("upsweep_columns" in long.gpu.loaded) == (axis == 0)
+
+
+STRETCHES = {
+    "backwards": ("u4", (16, 700, 9), {"reverse": True}),
+    "of eight bytes within segments": ("u8", (6, 301, 11), {"segments": 0.05}),
+    "exclusive, with an initial value": ("u4", (9, 701, 5), {"exclusive": True, "initial": 5}),
+    "among other rows": ("u4", (2, 7, 300, 9), {}),
+}
+"""Few columns that lie along one dimension in the array, and along another in the results: all are in one tile."""
+
+
+@pytest.mark.parametrize("name", every(4, STRETCHES))
+def test_stretches_of_few_columns_are_turned_in_one_tile(long, name, monkeypatch):
+    dtype, shape, forms = STRETCHES[name]
+    found, spec = set(), columns.Columns.spec
+    monkeypatch.setattr(
+        columns.Columns, "spec", lambda made, plan: found.add(made.shape.stretch) or spec(made, plan)
+    )
+    rng, forms = np.random.default_rng(6), dict(forms)
+    x = rng.integers(0, 1 << 30, shape, dtype)
+    if "segments" in forms:
+        forms["segments"] = up.segments.flags(rng.random(shape[-2]) < forms["segments"])
+    assert same(long, x, np.ascontiguousarray(x.swapaxes(-1, -3)).swapaxes(-1, -3), len(shape) - 2, **forms)
+    assert found == {shape[-1] * shape[-3]}
+
+
+def test_results_in_the_stretch_of_others_are_found(long, monkeypatch):
+    text, right = compile.text, "side * STEP + line * SIZE"
+    assert right in text("columns", "")
+    monkeypatch.setattr(
+        compile, "text", lambda *what: text(*what).replace(right, "side * STEP + (line ^ 1) * SIZE")
+    )
+    x = np.random.default_rng(6).integers(0, 1 << 30, (9, 700, 16), np.uint32)
+    assert not same(long, x, fortran(x), 1, reverse=True)
 
 
 def test_a_rectangle_of_whole_pieces_is_turned_in_its_tile(long):

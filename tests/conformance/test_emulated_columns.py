@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
+import upsweep as up
 from conformance.cases import Call
 from conformance.check import wrong
 from portions import every
+from upsweep.gpu.columns import Columns
 
 KEPT = [
     Call("hash-u64", ((700, 7), 0)),
@@ -150,6 +153,9 @@ LARGE = [
     (Call("add-float32", ((900, 19), 0), reverse=True, exclusive=True), (32, 8, 4)),
     (Call("affine-float16-float16", ((2300, 5), 0), reverse=True), (32, 8, 2)),
     (Call("affine-float16-float16", ((2, 1100, 12), 1), exclusive=True), (32, 8, 3)),
+    (Call("max-float64", ((1500, 6), 0), exclusive=True), (16, 8, 4)),
+    (Call("affine-float32-float32", ((3, 2500, 3), 1), reverse=True), (16, 16, 3)),
+    (Call("affine-complex64-complex64", ((1300, 3), 0), reverse=True), (16, 8, 4)),
     (Call("add-float32", ((300, 204), 0), exclusive=True, initial="rows"), (16, 8, 3)),
 ]
 """Calls, with the items, warps and stages of their tiles. The last one has lines that begin at 16 bytes within sectors."""
@@ -163,6 +169,7 @@ def test_lines_in_the_forms_of_large_arrays(emulated, call, form, monkeypatch):
 
     found, wanted = set(), columns.Columns.spec
     monkeypatch.setattr(columns, "_fill", lambda choice: True)
+    monkeypatch.setattr(columns, "LONG", 1)
     monkeypatch.setattr(columns, "for_one", lambda *given: None)
     monkeypatch.setattr(
         columns.Columns, "spec", lambda self, plan: found.add(self.shape) or wanted(self, plan)
@@ -202,7 +209,7 @@ GAPS = [
 ]
 TURNED = [
     Call("add-int8", ((145, 49), 0), inside="fortran"),
-    Call("xor-bool", ((45, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
+    Call("xor-bool", ((85, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
 ]
 
 
@@ -215,4 +222,31 @@ def test_bytes_that_would_go_one_by_one_are_brought_first(emulated, call, monkey
     emulated.gpu.loaded.clear()
     assert wrong(call, emulated) is None
     assert {"upsweep_bring", "upsweep_columns"} <= set(emulated.gpu.loaded)
+    emulated.forget()
+
+
+CUT = {
+    "twelve of thirteen": ("i1", (3, 3000, 13), "add", {"reverse": True, "exclusive": True}),
+    "within segments": ("u1", (3, 3001, 13), "min", {"segments": True, "initial": 7}),
+    "truths, reduced": ("?", (3, 3000, 9), "xor", {"reduce": True}),
+    "twelve of thirteen, reduced": ("u1", (2, 3001, 13), "add", {"reduce": True, "initial": 3}),
+}
+
+
+@pytest.mark.parametrize("name", every(4, CUT))
+def test_lines_of_bytes_with_gaps_go_as_words(emulated, name, monkeypatch):
+    dtype, shape, op, forms = CUT[name]
+    found, spec = set(), Columns.spec
+    monkeypatch.setattr(Columns, "spec", lambda made, plan: found.add(made.layout.bytes) or spec(made, plan))
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    rng, forms = np.random.default_rng(7), dict(forms)
+    drawn = rng.integers(0, 2 if dtype == "?" else 200, shape).astype(dtype)
+    lines = emulated.put(drawn.ravel().view(np.uint8)).view(dtype).reshape(shape)
+    scan = up.reduce if forms.pop("reduce", False) else up.scan
+    if forms.get("segments"):
+        forms["segments"] = up.segments.flags(rng.random(shape[1]) < 0.05)
+    got = scan(emulated.made(lines[..., 1:]), op, axis=1, **forms).get()
+    assert np.array_equal(got, scan(drawn[..., 1:].copy(), op, axis=1, **forms))
+    assert found == {shape[-1] - 1}
     emulated.forget()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
@@ -149,16 +149,21 @@ class Bring(Choice):
 
         return min(range(alike, max(a, alike) + 1, alike), key=cost)
 
-    def shared_bytes(self, plan: Plan) -> int:
+    @property
+    def tile_bytes(self) -> int:
         skews = (self.lines - 1) // 32 * 4 if self.size < 4 else 0
         line = self.line_words * self.word
         return (self.lines - 1) * self.pitch + skews + line + line // 128 * self.pads
+
+    def shared_bytes(self, plan: Plan) -> int:
+        return self.tile_bytes
 
     def spec(self, plan: Plan) -> str:
         layout = self.layout
         (source,), (copy,) = layout.loads, layout.stores
         numbers = {
-            "DIMS": len(layout.dims), "THREADS": self.threads, "TILE_A": self.shape.items, "TILE_M": self.shape.strips,
+            "DIMS": len(layout.dims), "THREADS": self.threads, "ITEM_BYTES": self.size,
+            "TILE_A": self.shape.items, "TILE_M": self.shape.strips,
             "TILE_B": self.shape.lanes, "IN_A": source.rows[-3], "IN_M": source.rows[-2] * self.m_near,
             "IN_B": source.rows[-1] * self.b_near, "BEHIND": source.behind, "GRAIN": self.grain, "WORD": self.word,
             "LINE_WORDS": self.line_words, "LINE_LANES": self.line_lanes,
@@ -176,6 +181,11 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Bring | None:
     """The choice for a copy, or None for other scans and for copies of small tiles."""
     if not is_copy(plan, layout):
         return None
+    return next((made for made in tiled(layout, chip) if made.shared_bytes(plan) <= MOST), None)
+
+
+def tiled(layout: Layout, chip: Chip) -> Iterator[Bring]:
+    """The choices for such an array and such results, of large tiles first."""
     (source,), (copy,) = layout.loads, layout.stores
     nearest = min(map(abs, source.rows))
     apart = nearest > max(NEAR, GAPS * source.size)
@@ -188,10 +198,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Bring | None:
         near = _near(tiles, shape)
         made = Bring(shape, tiles, chip=chip, m_near=1 in near, b_near=2 in near)
         if (shape.items > 1 and 0 not in near) or made.tickets >= 1 << 31:
-            return None
-        if made.shared_bytes(plan) <= MOST:
-            return made
-    return None
+            return
+        yield made
 
 
 def _sides(layout: Layout, apart: bool) -> list[int | None]:

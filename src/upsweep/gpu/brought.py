@@ -144,7 +144,7 @@ def _by_bytes(made: Plan, choice: launch.Choice) -> bool:
 def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
     """Whether columns are a rectangle whose lines come item by item, or go in such pieces, or leave so many lanes idle, that
     copies of large arrays are faster."""
-    if not (isinstance(choice, Columns) and choice.shape.cross):
+    if not (isinstance(choice, Columns) and choice.shape.cross) or choice.shape.stretch:
         return False
     moving, stores = choice.layout.moving(), choice.layout.stores
     size = min(x.size for x in (*moving, *stores))
@@ -160,7 +160,7 @@ def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
 def _line(layout: Layout, choice: launch.Choice) -> int | None:
     """The bytes that are neighbours where a kernel moves little at once; None where it moves enough."""
     arrays = [x for x in layout.arrays() if x.along]
-    if not layout.dims or not arrays or choice.kernel in ("short", "batches"):
+    if not layout.dims or not arrays or choice.kernel in ("short", "batches", "stepwise"):
         return None
     if choice.across:
         pieces = [turned_piece(layout, x, choice.shape.items) for x in arrays if turned(x)]

@@ -68,11 +68,17 @@ def ragged(plan: Plan, layout: Layout) -> tuple[Plan, Layout] | None:
     """The same where lines begin at any byte, and the last word of a line may have fewer bytes; None where there is no such
     scan."""
     op = _on_words(plan, layout, 2)
-    if op is None or plan.reduce or _woven(layout):
+    if op is None or _woven(layout) or (plan.reduce and not are_whole(plan, layout)):
         return None
     size = plan.accumulators[0].itemsize
     plan, words = _words(plan, layout, op, _WORD)
     return plan, replace(words, bytes=size * layout.dims[-1])
+
+
+def are_whole(plan: Plan, layout: Layout) -> bool:
+    """Whether the results of a line are words, so that none is cut, wherever the lines of inputs begin."""
+    count = _WORD.itemsize // plan.accumulators[0].itemsize
+    return layout.dims[-1] % count == 0 and all(_lines(x).grain() >= _WORD.itemsize for x in layout.stores)
 
 
 def crossed(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
@@ -100,6 +106,11 @@ def _on_words(plan: Plan, layout: Layout, most: int = 1) -> Operator | None:
     )
     if (layout.heads and layout.heads.rows[-1]) or not near:
         return None
+    return operator_on_words(plan)
+
+
+def operator_on_words(plan: Plan) -> Operator | None:
+    """The operator on words of narrow items, if there is one."""
     (part,) = plan.accumulators
     op = on_words(plan.op, part)
     # Before the first item of a conjunction all truths are set, and not all bits.

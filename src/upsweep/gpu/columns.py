@@ -12,7 +12,14 @@ from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart, scanned
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
-from upsweep.gpu.shapes.column_stages import LISTED_MOST, for_costly, for_listed, for_stages
+from upsweep.gpu.shapes.column_stages import (
+    LISTED_MOST,
+    LONG,
+    for_costly,
+    for_listed,
+    for_stages,
+    for_wide,
+)
 from upsweep.gpu.shapes.columns import (
     COSTLY_BLOCKS,
     COSTLY_LOW,
@@ -61,7 +68,17 @@ class Columns(Choice):
 
     @property
     def column_groups(self) -> int:
-        return -(-self.columns // (self.width // max(1, self.shape.cross)))
+        return -(-self.columns // self.side)
+
+    @property
+    def side(self) -> int:
+        """Columns of a line of a tile."""
+        shape = self.shape
+        return (
+            shape.stretch // shape.cross
+            if shape.cross and shape.stretch
+            else self.width // max(1, shape.cross)
+        )
 
     @property
     def across(self) -> bool:
@@ -119,7 +136,7 @@ class Columns(Choice):
             f"constexpr bool FLAT = {str(self.shape.flat).lower()}, WITHIN = {str(self.within).lower()};\n"
             f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
             f"constexpr bool SPLIT = {str(self._lower(plan) > 0).lower()};\n"
-            f"constexpr int CROSS = {self.shape.cross};\n"
+            f"constexpr int CROSS = {self.shape.cross}, SIDE = {self.side};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
             f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"
         )
@@ -156,6 +173,8 @@ class Columns(Choice):
         """Along what neighbours lie: a Lies of kernels/prelude.cuh."""
         if not self.shape.cross or x.rows[-1] == 0:
             return "ITEMS_NEAR" if turned(x) else "COLUMNS_NEAR"
+        if self.shape.stretch:
+            return "SIDE_WHOLE" if x.rows[-1] == x.size else "CROSS_WHOLE"
         if x.rows[-1] == x.size:
             return "SIDE_NEAR"
         if read or self.shape.apart:
@@ -168,6 +187,11 @@ class Columns(Choice):
 
     def grain_of_square(self, x: Lane, split: int = 1) -> int:
         cross, (*rows, line, column) = self.shape.cross, x.rows
+        if self.shape.stretch:
+            high = self.shape.items
+            lowest = x.offset + (high - 1) * min(0, x.along)
+            far = line // cross if column == x.size else column
+            return replace(x, offset=lowest, along=high * x.along, rows=(*rows, far)).grain()
         if column == x.size:
             return replace(x, rows=(*rows, line // cross)).grain(
                 self.width // cross * x.size, self.columns * x.size
@@ -264,7 +288,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 item > MANY,
                 layout.bytes > 0,
                 halves,
-                plan.segmented and max(sizes) < 4,
+                (max(sizes) == 8 and not plan.reduce)
+                or (plan.segmented and max(sizes) < 4 and shape.lanes < 32),
                 chip.shared,
             )
         elif shape.lanes == 32 and are_uneven(layout):
@@ -280,10 +305,14 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
         # Lines of reductions that begin at sectors take as long in more stages.
         staged = staged and (shape.loose or not plan.reduce)
-        forms = for_stages(shape, columns, size, dense, uneven, halves) if staged else ()
+        tiles = Columns(shape, layout, columns, chip).tiles
+        long = not plan.reduce and tiles >= LONG
+        forms = for_stages(shape, columns, size, dense, uneven, halves, long) if staged else ()
         if dear and not (plan.reduce or turning):
             forms = for_costly(shape)
-        if listed and sizes == [4] and item == 1 and not turning:
+        if wide and shape.stretch and light(plan) and not turning:
+            forms = for_wide(shape)
+        if listed and sizes == [4] and item == 1 and not (turning or (layout.bytes and shape.apart)):
             forms = for_listed(shape, columns)
         for more in forms:
             made = Columns(more, layout, columns, chip)

@@ -12,7 +12,7 @@ from upsweep.gpu.choice import Abreast, Choice
 from upsweep.gpu.columns import Columns
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip, Shape, power_of_two
-from upsweep.gpu.shapes.crosswise import CROSSED, CROSSED_LEAST, for_crossed, for_walked
+from upsweep.gpu.shapes.crosswise import CROSSED, CROSSED_LEAST, for_crossed, for_stretches, for_walked
 from upsweep.gpu.sharing import item_of
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
@@ -95,6 +95,10 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None
     seen = _crossed(plan, layout)
     if seen is None:
         return None
+    if plan.order == "tree" and (stretches := _in_stretches(plan, seen, chip)) is not None:
+        return plan, stretches
+    if not _are_wide(seen):
+        return None
     made_for, layout = bytewise.crossed(plan, seen)
     walked = _walked(made_for, layout, chip)
     if walked is not None:
@@ -109,6 +113,23 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None
         made = Columns(shape, _grouped(layout, shape), columns, crosswise=rows, chip=chip)
         if made.threads <= 1024 and made.fits(made_for) and min(made.places(made_for)[1]) >= 0:
             return made_for, made
+    return None
+
+
+def _in_stretches(plan: Plan, layout: Layout, chip: Chip) -> Columns | None:
+    """Tiles of all columns of few, whose neighbours and the next ones along the axis lie together in memory, in all arrays."""
+    *_, lines, columns = layout.dims
+
+    def together(x: Lane) -> bool:
+        near = columns if x.rows[-1] == x.size else lines
+        return x.size >= 4 and abs(x.along) == near * x.size
+
+    if not all(map(together, (*layout.moving(), *layout.stores))):
+        return None
+    for shape in for_stretches(layout.n, columns, lines):
+        made = Columns(shape, _grouped(layout, shape), columns, crosswise=lines, chip=chip)
+        if made.threads <= 1024 and made.fits(plan):
+            return made
     return None
 
 
@@ -130,10 +151,15 @@ def _crossed(plan: Plan, layout: Layout) -> Layout | None:
     made = layout.with_rows([layout.dims[i] for i in pick], pick)
     lie = all(map(_lies, (*made.moving(), *made.stores))) and all(x.told for x in made.loads if x.still)
     shared = made.heads is None or not any(made.heads.rows[-2:])
-    sizes = [x.size for x in (*made.moving(), *made.stores)]
+    return made if lie and shared else None
+
+
+def _are_wide(layout: Layout) -> bool:
+    """Whether both sides of a rectangle are long enough for its tiles."""
+    sizes = [x.size for x in (*layout.moving(), *layout.stores)]
     half = CROSSED[power_of_two(max(sizes))][0] // 2
-    wide = min(sizes) * min(made.dims[-2:]) >= CROSSED_LEAST and made.dims[-2] * made.dims[-1] >= half
-    return made if lie and shared and wide else None
+    *_, lines, columns = layout.dims
+    return min(sizes) * min(lines, columns) >= CROSSED_LEAST and lines * columns >= half
 
 
 def _lies(x: Lane) -> bool:

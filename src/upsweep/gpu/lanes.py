@@ -17,7 +17,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
     """The kernel of a scan that gives its rows to lanes, or None where many lanes sweep the tree: also in order where any order
     has these bits, if lines would not come as they lie. docs/dev/gpu-notes.md has what that gains."""
     across = _are_neighbours(layout)
-    fits = fits_short(layout.n, words(plan, layout), plan.segmented, light(plan))
+    fits = fits_short(layout.n, words(plan, layout), plan.segmented, layout.listed, light(plan))
     if plan.ahead is None and (made := batches.choose(plan, layout, chip)) is not None:
         return made
     if across and plan.ahead is None and fits:

@@ -23,6 +23,7 @@ from upsweep.gpu import (
     lanes,
     params,
     shapes,
+    stepwise,
     sweeps,
 )
 from upsweep.gpu.arrays import Kind
@@ -207,8 +208,10 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
         return plan, lines
     if (copies := bringing.choose(plan, layout, chip)) is not None:
         return plan, copies
-    if (across := crosswise.choose(plan, layout, chip)) is not None:
-        return across
+    across = crosswise.choose(plan, layout, chip)
+    steps = None if across and across[1].kernel == "crosswise" else stepwise.choose(plan, layout, chip)
+    if (made := steps or across) is not None:
+        return made
     plan, layout = bytewise.joined(plan, layout)
     choice = lanes.choose(plan, layout, chip)
     if choice is None:
@@ -218,7 +221,9 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     if words is not None:
         joined = sweeps.choose(*words, chip)
         least = RAGGED_SEGMENTED if plan.segmented else RAGGED
-        by_lines = joined.shape.loose and plan.accumulators[0].itemsize == 1 and layout.dims[-1] >= least
+        uncut = layout.dims[-1] >= least or bytewise.are_whole(plan, layout)
+        loose = joined.shape.stretch if plan.reduce else joined.shape.loose
+        by_lines = loose and plan.accumulators[0].itemsize == 1 and uncut
         if joined.shape.flat or by_lines:
             return words[0], joined
     return plan, choice

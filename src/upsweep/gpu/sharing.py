@@ -203,6 +203,9 @@ def places_of_lines(plan: Plan, layout: Layout, shape: Shape) -> list[int]:
 def patch(shape: Shape, x: Lane) -> int:
     """Bytes of a warp's items: one more line for each of several runs."""
     runs, line = _runs(shape), abs(pitch(shape, x))
+    if shape.cross and shape.stretch:
+        stretch = shape.items * line
+        return shape.stretch * x.size // line * (stretch + (line - stretch) % 128 // 16 * 16)
     if shape.loose:
         most, gap = (
             (line, _pad(shape, x.size, line)) if shape.stretch else (shape.lanes * shape.vector * x.size, 0)
@@ -217,6 +220,8 @@ def patch(shape: Shape, x: Lane) -> int:
 def pitch(shape: Shape, x: Lane) -> int:
     """Bytes from line to line in shared memory, where these begin anywhere, with the remainder by 16 of those in memory; below
     0 where they lie backwards, 0 where all begin evenly."""
+    if shape.cross and shape.stretch:
+        return x.along
     if not shape.loose:
         return 0
     room = shape.lanes * shape.vector * x.size + 16

@@ -96,6 +96,8 @@ struct Mover {
       constexpr int SIZE = sizeof(typename Input<i.value>::Load);
       const char* from = first_of<i.value>(p, at, j);
       if constexpr (Input<i.value>::lies == ITEMS_NEAR) fetch_lines<WIDTH, HEIGHT * SIZE>(from, p.in_column[i.value], columns, items * SIZE, lane);
+      else if constexpr (Input<i.value>::lies >= SIDE_WHOLE)
+        ColumnPatch<i.value>::fetch(from, p.in_strides[i.value], p.in_column[i.value], items, lane);
       else if constexpr (CROSS > 0 && Input<i.value>::lies > ITEMS_NEAR)
         fetch_square<ColumnPatch<i.value>>(from, p.in_strides[i.value], p.in_column[i.value], items, columns, (int)lines_of(p, at), lane);
       else if constexpr (Input<i.value>::at >= 0 && !Input<i.value>::same)

@@ -5,7 +5,7 @@
 
 // The lines of a strip, of a warp, of a tile; and the parts of a tile that are summed one by one.
 constexpr int LINES = SUBS * ITEMS, HEIGHT = STRIPS * LINES, TILE = WARPS * HEIGHT, PARTS = WARPS * STRIPS;
-constexpr int WIDTH = LANES * VECTOR, SIDE = CROSS ? WIDTH / CROSS : WIDTH;
+constexpr int WIDTH = LANES * VECTOR;
 
 // The next address. The compiler would multiply anew for each, by some ten instructions.
 template <class P> __device__ __forceinline__ P* stepped(P* at, i64 stride) {
@@ -134,5 +134,57 @@ template <class T, int GRAIN, bool CROSSES, bool KEPT = false, int SPLIT = 1> st
   }
   static __device__ __forceinline__ void store(const char* shared, char* to, const Strides& st, i64 column, i64 items, i64 columns, i64 lines, int lane) {
     each_piece(to, st, column, items, columns, lines, lane, [&](int line, int i, char* at) { *(Piece*)at = piece(shared + line, i); });
+  }
+};
+
+// The same where all neighbours are in the tile, both ways: those that lie together are a stretch of memory, which comes and goes in
+// pieces of GRAIN bytes. Between the stretches lie as many bytes as let lanes meet each bank once, as far as pieces allow.
+template <class T, int GRAIN, int PITCH, bool CROSSES> struct Stretches {
+  static constexpr int SIZE = sizeof(T), NEAR = CROSSES ? CROSS : SIDE, FAR = CROSSES ? SIDE : CROSS, LINE = PITCH;
+  static constexpr int BYTES_EACH = HEIGHT * NEAR * SIZE, STEP = BYTES_EACH + ((NEAR * SIZE - BYTES_EACH) % 128 + 128) % 128 / 16 * 16;
+  static constexpr int RUN = ITEMS * LINE, BYTES = FAR * STEP, PER = BYTES_EACH / GRAIN;
+  static_assert(STRIPS == 1 && SUBS == 1 && BYTES_EACH % GRAIN == 0);
+  typedef typename bits_of<GRAIN>::type Piece;
+  typedef typename bits_of<SIZE>::type Unit;
+  static __device__ __forceinline__ int origin(const char*, i64) { return PITCH < 0 ? -(HEIGHT - 1) * PITCH : 0; }
+  static __device__ __forceinline__ int column(int i) {
+    const int own = min(i, CROSS * SIDE - 1), line = own / SIDE, side = own % SIDE;
+    return CROSSES ? side * STEP + line * SIZE : line * STEP + side * SIZE;
+  }
+  static __device__ __forceinline__ T get(const char* run, int i) { return *(const T*)(run + i * LINE); }
+  static __device__ __forceinline__ void put(char* run, int i, const T& x) { *(T*)(run + i * LINE) = x; }
+
+  static __device__ __forceinline__ i64 apart(const Strides& st, i64 column) { return CROSSES ? column : line_stride<CROSS>(st); }
+  // Calls move(place in shared memory, address, bytes) for all pieces, or for all items of a tile that has fewer lines.
+  template <class P, class F> static __device__ __forceinline__ void each_piece(P* at, const Strides& st, i64 column, i64 items, int lane, F&& move) {
+    const i64 step = apart(st, column);
+    if (PITCH < 0) at += (HEIGHT - 1) * st.along;
+    if (items >= HEIGHT) {
+#pragma unroll 8
+      for (int c = lane; c < FAR * PER; c += 32) move(c / PER * STEP + c % PER * GRAIN, at + c / PER * step + c % PER * GRAIN, Int<GRAIN>{});
+    } else {
+      const int some = max((int)items, 0) * NEAR, first = PITCH < 0 ? HEIGHT * NEAR - some : 0;
+#pragma unroll 1
+      for (int c = lane; c < FAR * some; c += 32) {
+        const int byte = (first + c % some) * SIZE;
+        move(c / some * STEP + byte, at + c / some * step + byte, Int<SIZE>{});
+      }
+    }
+  }
+  static __device__ __forceinline__ void load(char* shared, const char* from, const Strides& st, i64 column, i64 items, i64, i64, int lane) {
+    each_piece(from, st, column, items, lane, [&](int place, const char* at, auto bytes) { copy_async<bytes.value>(shared + place, at); });
+  }
+  static __device__ __forceinline__ void store(const char* shared, char* to, const Strides& st, i64 column, i64 items, i64, i64, int lane) {
+    each_piece(to, st, column, items, lane, [&](int place, char* at, auto bytes) {
+      typedef typename bits_of<bytes.value>::type Part;
+      *(Part*)at = *(const Part*)(shared + place);
+    });
+  }
+  // Asks the second-level cache for the stretches.
+  static __device__ __forceinline__ void fetch(const char* from, const Strides& st, i64 column, int items, int lane) {
+    const int bytes = min(items, HEIGHT) * NEAR * SIZE, lines = (bytes + 127) / 128;
+    if (PITCH < 0) from += (min(items, HEIGHT) - 1) * st.along;
+    for (int c = lane; c < FAR * lines; c += 32)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + c / lines * apart(st, column) + c % lines * 128) : "memory");
   }
 };

@@ -8,6 +8,8 @@ template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, SIDE
 template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, CROSS_NEAR> { typedef Square<T, GRAIN, true> type; };
 template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, CROSS_KEPT> { typedef Square<T, GRAIN, true, true> type; };
 template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, CROSS_BYTES> { typedef Square<T, GRAIN, true, true, sizeof(T)> type; };
+template <class T, int GRAIN, int PITCH, int PHASE> struct PatchOf<T, GRAIN, PITCH, PHASE, SIDE_WHOLE> { typedef Stretches<T, GRAIN, PITCH, false> type; };
+template <class T, int GRAIN, int PITCH, int PHASE> struct PatchOf<T, GRAIN, PITCH, PHASE, CROSS_WHOLE> { typedef Stretches<T, GRAIN, PITCH, true> type; };
 template <int I> using ColumnPatch =
   typename PatchOf<typename Input<I>::Load, Input<I>::grain, Input<I>::pitch, Input<I>::begin, Input<I>::lies>::type;
 template <int O> using ResultPatch =

@@ -40,6 +40,9 @@ template <class T> struct Rows : Stretch<T> {
   }
 };
 
+// Bit k: item k of a row starts a segment.
+typedef typename bits_of<(ITEMS > 32 ? 8 : 4)>::type Heads;
+
 struct Thread {
   const Params& p;
   u64 row;
@@ -182,22 +185,22 @@ struct Thread {
     }
   }
 
-  // Bit k is set where item k starts a segment; the first item starts one in any case.
-  __device__ __forceinline__ u32 heads(int v, u32 listed) const {
+  // The first item starts a segment in any case.
+  __device__ __forceinline__ Heads heads(int v, Heads listed) const {
     if constexpr (LISTED) return listed;
     const char* from = p.heads + row_offset(p, p.heads_strides, row) + existing(column + v) * p.heads_column;
-    u32 bits = 0;
+    Heads bits = 0;
 #pragma unroll
-    for (int k = 1; k < ITEMS; k++) if (has(k)) bits |= (from[k * p.heads_strides.along] != 0 ? 1u : 0u) << k;
+    for (int k = 1; k < ITEMS; k++) if (has(k)) bits |= (Heads)(from[k * p.heads_strides.along] != 0) << k;
     return bits;
   }
 
-  __device__ __forceinline__ void scan(Item (&x)[ITEMS], u32 heads, const Item& start) const {
+  __device__ __forceinline__ void scan(Item (&x)[ITEMS], Heads heads, const Item& start) const {
     if constexpr (SEQUENTIAL) {
       Prefix state{start, INITIAL};
       results_in_order(x, heads, state, start);
     } else {
-      u32 swept = heads;
+      Heads swept = heads;
       up_sweep(x, swept);
       Prefix before{start, INITIAL}, after = before;
       fold(after, element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), start);
@@ -206,15 +209,20 @@ struct Thread {
   }
 };
 
-// The bits of a list that all rows share: a lane looks at one head for its warp.
-__device__ __forceinline__ u32 listed_heads(const Params& p) {
-  const int k = threadIdx.x % 32;
-  return __ballot_sync(0xffffffffu, k > 0 && k < p.n && p.heads[k * p.heads_strides.along] != 0);
+// The bits of a list that all rows share: a lane looks at one head of 32 for its warp.
+__device__ __forceinline__ Heads listed_heads(const Params& p) {
+  Heads bits = 0;
+#pragma unroll
+  for (int first = 0; first < ITEMS; first += 32) {
+    const int k = first + threadIdx.x % 32;
+    bits |= (Heads)__ballot_sync(0xffffffffu, k > 0 && k < p.n && p.heads[k * p.heads_strides.along] != 0) << first;
+  }
+  return bits;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
-  const u32 listed = LISTED ? listed_heads(p) : 0;
+  const Heads listed = LISTED ? listed_heads(p) : 0;
   constexpr int TOGETHER = BEHIND ? THREADS : 1;  // lanes that stay together
   i64 unit = ((i64)blockIdx.x * THREADS + threadIdx.x) / TOGETHER;
   u64 row = p.rows == 1 ? 0 : unit / p.column_groups;
@@ -238,7 +246,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
     if (INITIAL || EXCLUSIVE) start = start_of(p, row, own.existing(column + v));
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) x[k] = Map()(given[v][k], index_of(p, k));
-    own.scan(x, SEGMENTED ? own.heads(v, listed) : 0, start);
+    own.scan(x, SEGMENTED ? own.heads(v, listed) : Heads{}, start);
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) y[v][k] = Finish()(x[k], given[v][k], index_of(p, k));
   }

@@ -23,6 +23,15 @@ most so many times as far apart as they would without a gap."""
 TOGETHER = 64
 """Bytes of a line that lanes side by side bring at least, where it has so many."""
 
+STAGES, PIECES, BROUGHT, STEPPED_LEAST = 4, 12, 4, 256
+"""The stages of tiles that are walked down the axis, the most pieces of a thread there, the most lines of which it brings
+parts, and the least tiles. Of a copy (H200), with the stages that fill shared memory -> four (three): 5 x 32 x 21388 x 35 i2
+.462 -> .622 (.617), f4 by keys .624 -> .720 (.722), 11 x 300 x 900 x 13 i4 .428 -> .610 (.500), 7 x 20 x 21388 x 16 c8 .745
+-> .866 (.813)."""
+
+PREFIXES = {24: 3, 72: 2}
+"""Blocks of such tiles that share a multiprocessor, by the most registers of a thread for what stands before its items."""
+
 SHORT = 128
 """Bytes of neighbours in the array, or in its copy, with fewer of which a tile has a third side: the neighbours' neighbours."""
 
@@ -95,6 +104,11 @@ def for_bringing(a: int, m: int, b: int, size: int, step: int) -> Iterator[Shape
         if along * between * across >= 32 * WARPS:
             yield Shape(along, WARPS, 4, lanes=across, strips=between)
         room //= 2
+
+
+def blocks_for(prefixes: int) -> int:
+    """Blocks of a multiprocessor whose threads keep prefixes in so many registers; 0 where these are too many."""
+    return next((blocks for most, blocks in PREFIXES.items() if prefixes <= most), 0)
 
 
 def for_lines(line: int, nbytes: int) -> Shape:

@@ -29,7 +29,7 @@ x[:, 1:] of 101 bf16 .24 -> .63. Stored before the next tile is asked for: 1024 
 
 
 def for_stages(
-    shape: Shape, columns: int, size: int, dense: bool, uneven: bool, halves: bool
+    shape: Shape, columns: int, size: int, dense: bool, uneven: bool, halves: bool, long: bool
 ) -> tuple[Shape, ...]:
     """The same for items of `size` bytes, 0 where several bytes are a word, in blocks that have all of a
     multiprocessor's memory: the best first that fits. `dense`: the lines lie one behind another. `uneven`: lines of words begin
@@ -56,8 +56,9 @@ def for_stages(
         if size == 4 and shape.lanes == 16:
             parts, stages = (1, 3) if halves else (2, 4)
             return (replace(shape, items=shape.items // parts, blocks=2, stages=stages),)
-        if size == 8 and shape.lanes == 32:
-            forms = EIGHT.get(shape.vector, ())
+        if size == 8:
+            few = FEW_OF_EIGHT[shape.lanes] if long and 2 < shape.lanes < 32 and shape.strips == 1 else ()
+            forms = EIGHT.get(shape.vector, ()) if shape.lanes == 32 else few
             return tuple(
                 replace(shape, items=i, warps=w, blocks=b, strips=1, stages=s) for i, w, b, s in forms
             )
@@ -89,6 +90,17 @@ def for_costly(shape: Shape) -> tuple[Shape, ...]:
     return (replace(shape, stages=3),)
 
 
+WIDE_STAGES = 4, 3
+"""Stages of stretches of items of several words, in one block, the best first that fits. Of a copy (H200), two stages -> so:
+recurrences of c8 of 17 columns by channels .447 -> .646 (three .577), of 3 in 41 batches .568 -> .609, of f8 of 14 by a
+number .649 -> .792, of 7 .734 -> .759, of 53 .717 -> .819; of 22 in batches of three tiles .670 -> .662."""
+
+
+def for_wide(shape: Shape) -> tuple[Shape, ...]:
+    """The same for light operators on such items."""
+    return tuple(replace(shape, stages=stages) for stages in WIDE_STAGES)
+
+
 EIGHT = {
     1: ((16, 8, 2, 4), (16, 8, 2, 3)),
     2: ((8, 16, 1, 3),),
@@ -99,6 +111,15 @@ EIGHT = {
 the best first that fits. Of a copy (H200), in two stages -> so: f8 of 24 columns .785 -> .777, 31 .787 -> .806, 53 .707 -> .813,
 80 .737 -> .747, 101 .677 -> .776, 127 .704 -> .788; recurrences of f4 of 24 .770 -> .719, 53 .668 -> .738, 127 .603 -> .687."""
 
+
+FEW_OF_EIGHT = {4: ((16, 16, 1, 3),), 8: ((16, 8, 2, 4), (16, 8, 2, 3)), 16: ((16, 8, 2, 4), (16, 8, 2, 3))}
+LONG = 256
+"""The same where several lanes share a column, by the lanes of a line, of rows of so many tiles, whose look-backs bind. Of a
+copy (H200), in three blocks of two stages, which spill up to 208 bytes, -> so: c8 of 3 columns .710 -> .768, recurrences of
+f4 of 3 .559 -> .735 (by the form of 8 lanes .740 and .619), i8 of 12 .688 -> .833, recurrences of f4 of 11 in 45 batches .595
+-> .690; but in batches of 47 tiles i8 of 9 .627 -> .585 (two blocks of two stages .630), of 20 tiles f8 of 3 .672 -> .723
+(.747), and where tiles have several strips recurrences of f4 of 5 .702 -> .639, reductions of i8 of 5 .788 -> .734, of f8 of
+11 .749 -> .719."""
 
 LISTED, LISTED_MOST = {4: (16, 1, 3), 8: (8, 2, 3), 16: (16, 1, 3), 32: (16, 1, 3)}, 256
 LISTED_STRETCHED = {(32, 1): ((8, 2, 3), (8, 1, 3)), (32, 2): ((16, 1, 2),), (32, 4): ((4, 1, 3),)}

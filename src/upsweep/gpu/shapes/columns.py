@@ -153,7 +153,7 @@ def for_stretch(
     many: bool,
     ragged: bool,
     halves: bool,
-    marked: bool,
+    crowded: bool,
     shared: int,
 ) -> Shape:
     """Tiles of some 32 KiB, of lines with all columns, `size` bytes a column. Where several lanes share a column of `single`
@@ -162,21 +162,21 @@ def for_stretch(
     items. `ragged` words of bytes go in eight warps of half the items: 333 bytes .650 -> .662 of a copy, their maxima .659 ->
     .670; of more than two columns a lane with all items, as look-backs are fewer, where two such tiles fit the `shared`
     memory: 333 bytes .67 -> .71 (H200). Two blocks have pairs of `halves`, which are twice as high where several lanes share
-    a column, and `marked` narrow items, those within segments. On sm_90 these spill nothing; in three blocks halves of 3 and 8
-    columns spilled 168 and 112 bytes, marked i2 of 3, 7 and 12 columns 72, 48 and 64.
-    """
+    a column, and what is `crowded`: scans of eight bytes, and narrow items within segments. In three blocks f8 of 3 to 12
+    columns spilled 144 to 232 bytes on sm_90, halves of 3 and 8 columns 168 and 112, i2 of 3, 7 and 12 columns within
+    segments 72, 48 and 64. c8 of 7 columns by keys ran at .605 of a copy, so at .806, i8 of 25 by lengths .621 and .648
+    (H200)."""
     sets = -(-columns // 32)
     if wide:
         return replace(shape, vector=sets, stretch=columns, loose=True)
-    items, warps, room, blocks = shape.items, shape.warps, STRETCH, shape.blocks
+    items, warps, room = shape.items, shape.warps, STRETCH
+    blocks = min(2, shape.blocks) if crowded else shape.blocks
     items = min(items, MANY_STRETCHED) if many else items
     low = n <= items * warps * (32 // shape.lanes)
     if single and size > 1 and shape.lanes < 32 and not low:
         items, room, blocks = 2 * items, 2 * room, 1 if size > 2 else 2
     elif halves and shape.lanes < 32 and not low:
         items, blocks = 2 * items, 2
-    elif marked and shape.lanes < 32:
-        blocks = min(2, blocks)
     elif items * warps * columns * size > room and sets > 2 and not ragged:
         warps = max(1, warps // 2)
     elif items * warps * columns * size > (2 * room if ragged and sets > 2 and 5 * room <= shared else room):

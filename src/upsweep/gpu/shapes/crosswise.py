@@ -31,6 +31,26 @@ def for_crossed(n: int, columns: int, lines: int, size: int) -> Iterator[Shape]:
             yield Shape(high, warps, 1, vector=side * cross // 32, apart=apart, cross=cross)
 
 
+STRETCHED_LEAST, STRETCHED_MOST = 32, 256
+"""The least and the most columns of a rectangle whose lines are stretches of memory along the axis, both ways, and which is
+in one tile. Of a copy (H200), in a rectangle with idle lanes or brought first -> so: 16 x 9 i4 .370 -> .599, 9 x 5 f4 .369 ->
+.547, 30 x 2 f8 .341 -> .699, 7 x 9 f8 .371 -> .604, 6 x 11 c8 by lengths .303 -> .353; but 3 x 9 f4 .378 -> .302, 4 x 26 i2
+.365 -> .299, 2 x 12 bf16 in 20 batches .322 -> .167, and 16 x 16 f4 by four warps .661 -> .501."""
+
+STRETCHES = ((16, 8, 3), (16, 8, 2), (8, 8, 3), (8, 8, 2))
+"""Items, warps and stages of such tiles, the best first that fits."""
+
+
+def for_stretches(n: int, columns: int, lines: int) -> Iterator[Shape]:
+    """Tiles of all columns of such a rectangle."""
+    count = columns * lines
+    if not STRETCHED_LEAST <= count <= STRETCHED_MOST:
+        return
+    for items, warps, stages in STRETCHES:
+        most, vector = min(warps, power_of_two(-(-n // items))), -(-count // 32)
+        yield Shape(items, most, 1, vector=vector, stages=stages, apart=True, cross=lines, stretch=count)
+
+
 WALKED = {1: (64, 96), 2: (64, 96), 4: (32, 64), 8: (32, 64), 16: (16, 64)}
 """Lines of a rectangle that a block of four warps walks, by the bytes of the smallest result, and the least such rectangles, as
 few leave multiprocessors idle. Of a copy (H200), by tickets or brought first -> walked: (256, 1000, 256) permuted (2, 1, 0) f4

@@ -7,8 +7,11 @@ from math import gcd
 from upsweep.gpu.shapes import SEVERAL, Shape, power_of_two, power_of_two_below
 
 SHORT, FLAGS = 128, 32
-"""Registers in which a lane holds the items of an axis, and the flags of segments that one more holds: axes of 100 f4 ran at .69
-to .72 of a copy, by tiles of columns at .54 to .58 (H200)."""
+"""Registers in which a lane holds the items of an axis, and the flags of segments that one more holds, of a list for all rows
+in two: axes of 100 f4 ran at .69 to .72 of a copy, by tiles of columns at .54 to .58 (H200). Axes of more than 32 items
+within segments of a list, in tiles or by several lanes -> so: 30 x 40 x 27927 f2 .461 -> .753, 60 x 40 x 10240 f4 .703 ->
+.933, 64 x 270000 .756 -> .789, 900 x 50 x 999 bf16 .365 -> .687, bytes of 7 x 37 x 980360 .696 -> .761; rows of 55 i4 .748 ->
+.919, of 51 bf16 .669 -> .918, of 44 i2 cut from 45 .269 -> .871."""
 
 SHORT_WARPS, DENSE_WARPS = 8, 4
 """Warps of a block whose rows are neighbours in memory, and whose rows lie one behind another. Of a copy (H200), with 4 warps ->
@@ -33,12 +36,11 @@ copy, a kernel for each power of two -> so: bf16 in rows of 17 .73 -> .94, of 33
 (H200)."""
 
 
-def fits_short(n: int, words: int, segmented: bool, light: bool) -> bool:
+def fits_short(n: int, words: int, segmented: bool, listed: bool, light: bool) -> bool:
     """Whether a lane can hold an axis. Whether the operator is `light` counts, as a lane's code grows with its items."""
     items = power_of_two(n)
-    return (items * words <= SEVERAL and items <= FLAGS) or (
-        light and not segmented and items * words <= SHORT
-    )
+    most = SEVERAL if listed else 0 if segmented else SHORT
+    return (items * words <= SEVERAL and items <= FLAGS) or (light and items * words <= most)
 
 
 def for_short(n: int, rows: int, words: int, largest: int, grain: int) -> Shape:
