@@ -249,6 +249,16 @@ def test_lanes_whose_sums_a_serving_warp_sweeps_have_the_oracles_bits(emulated, 
     emulated.forget()
 
 
+@pytest.mark.parametrize("dtype", every(2, ["f8", "f4"]))
+def test_logaddexp_at_its_far_end_and_of_no_numbers(emulated, dtype):
+    near = [87, 86.99999, 708, np.nextafter(708, 0), np.nextafter(708, 1e3), -87, -708, 1e38, 1e-40, 3.5]
+    few = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, *near], dtype)
+    pairs = np.stack(np.meshgrid(few, few), -1).reshape(-1, 2)
+    want = up.scan(pairs, "logaddexp", axis=1)
+    got = emulated.host(up.scan(emulated.value(pairs), "logaddexp", axis=1))
+    assert np.where(np.isnan(got), np.nan, got).tobytes() == np.where(np.isnan(want), np.nan, want).tobytes()
+
+
 STAGED = [
     Call("hash-u64", ((4097, 40), 0), exclusive=True, initial="rows"),
     Call("add-float32", ((2500, 8), 0), reverse=True, out="in place"),
