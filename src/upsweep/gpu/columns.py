@@ -99,7 +99,7 @@ class Columns(Choice):
         align = max(align, item_align, 8)
         sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
         prefixes = rounded_up(
-            rounded_up(sums, item_align) + stages * (parts + (not plan.exclusive)) * self.width * item, 4
+            rounded_up(sums, item_align) + stages * (warps + (not plan.exclusive)) * self.width * item, 4
         )
         kept = 1 if self.shape.flat else 32 * self.shape.vector
         return lines + rounded_up(prefixes + stages * parts * kept * 4 * plan.segmented, align)
