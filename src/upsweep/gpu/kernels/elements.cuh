@@ -36,9 +36,9 @@ template <How HOW = INLINE> __device__ __forceinline__ Element combine(const Ele
 struct Prefix { Item value; bool some; };
 
 // Folds an element where `wanted`, without a branch, for lanes that differ.
-__device__ __forceinline__ void fold_where(bool wanted, Prefix& p, const Element& e, const Item& start) {
+template <How HOW = INLINE> __device__ __forceinline__ void fold_where(bool wanted, Prefix& p, const Element& e, const Item& start) {
   bool anew = SEGMENTED && head_of(e);
-  Item both = op(INITIAL ? select(anew, start, p.value) : p.value, e.value);
+  Item both = op_in<HOW>(INITIAL ? select(anew, start, p.value) : p.value, e.value);
   if (!INITIAL) both = select(p.some && !anew, both, e.value);
   p.value = select(wanted, both, p.value);
   p.some |= wanted;
