@@ -88,8 +88,8 @@ COSTLY_ITEMS = 32
 
 
 def for_costly(shape: Shape, n: int) -> tuple[Shape, ...]:
-    """The same for costly operators, of columns of `n` items: in 16 warps alone, unless more of the last tile is empty. These do the
-    same at the same time, so that their instructions are brought once. Three stages have a serving warp each, as its chain of
+    """The same for costly operators, of columns of `n` items: in 16 warps alone, unless more of the last tile is empty. These do
+    the same at the same time, so that their instructions are brought once. Three stages have a serving warp each, as its chain of
     operations takes as long as a tile. Of a copy (H200), logaddexp in as many warps of two blocks -> so: 16384 x 4096 f4 .659 ->
     .718, bf16 in two stages .347 -> .390, 13 columns f4 .423 -> .487, bf16 .247 -> .282, 7 columns f4 .413 -> .516.
     """
