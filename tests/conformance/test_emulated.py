@@ -234,12 +234,8 @@ GATHERED = [
 
 @parts(5)
 def test_lanes_whose_sums_a_serving_warp_sweeps_have_the_oracles_bits(emulated, monkeypatch, part):
-    from upsweep.gpu import compile
     from upsweep.gpu.shapes import rows, tiles
 
-    text = compile.text
-    # The emulator knows no functions.
-    monkeypatch.setattr(compile, "text", lambda *of: text(*of).replace("COSTLY ? CALLED : ", ""))
     monkeypatch.setattr(rows, "FEW_BYTES", 0)
     monkeypatch.setattr(tiles, "SMALL", 0)
     emulated.forget()

@@ -87,12 +87,12 @@ template <class Numbers> struct LogAddExp { template <class R> __device__ R oper
   constexpr R magic = R(3ull << (number.mantissa - 1)), log2e = R(-1.4426950408889634);
   R top = maximum(a, b), gap = magnitude(a - b), d = gap;
   if constexpr (same<R, f32>) d = fmin(gap, number.far);  // the magnitude comes with it
-  R k = fma(d, log2e, magic), f = fma(d, log2e, magic - k), e = horner(number.exp2, f), u;
+  R k = fma(d, log2e, magic), f = fma(d, log2e, magic - k), e = horner(Numbers::held().exp2, f), u;
   decltype(number.bits) power, bits;
   memcpy(&power, &k, sizeof(R)); memcpy(&bits, &e, sizeof(R));
   bits += power << number.mantissa;
   memcpy(&u, &bits, sizeof(R));
-  return fma_below(gap, number.far, u, horner(number.log1p, u), top);
+  return fma_below(gap, number.far, u, horner(Numbers::held().log1p, u), top);
 } };
 
 // Operators on pairs.
