@@ -6,21 +6,18 @@
 
 constexpr int SUBS = 32 / LANES, MOST = 8, RADIX_BITS = 3 + log2_of(SUBS), RADIX = 1 << RADIX_BITS;
 
-// How serving warps fold: the fewer instructions they have, the longer those of working warps stay in the cache.
-constexpr How SERVING = COSTLY ? CALLED : INLINE;
-
 // The sweeps of warp.cuh over the lanes of each column: lane `sub` of them.
-template <How HOW = INLINE> __device__ __forceinline__ Element up_sweep_subs(Element e, int sub) {
+__device__ __forceinline__ Element up_sweep_subs(Element e, int sub) {
 #pragma unroll
   for (int i = 0; i < log2_of(SUBS); i++)
-    e = pick((~sub & ((2 << i) - 1)) == 0, combine<HOW>(from_left(e, LANES << i), e), e);
+    e = pick((~sub & ((2 << i) - 1)) == 0, combine(from_left(e, LANES << i), e), e);
   return e;
 }
 // From the prefix of the first of these lanes to that of lane m: the blocks before it, the largest first.
-template <How HOW = INLINE> __device__ __forceinline__ void down_sweep_subs(Prefix& p, int m, const Element& swept, int own, const Item& start) {
+__device__ __forceinline__ void down_sweep_subs(Prefix& p, int m, const Element& swept, int own, const Item& start) {
 #pragma unroll
   for (int i = log2_of(SUBS) - 1; i >= 0; i--)
-    fold_where<HOW>(m >> i & 1, p, from_lane(swept, (((m >> i << i) - 1) * LANES + own) & 31), start);
+    fold_where(m >> i & 1, p, from_lane(swept, (((m >> i << i) - 1) * LANES + own) & 31), start);
 }
 
 struct ColumnTree {
@@ -76,11 +73,11 @@ __device__ __forceinline__ Element sum_part(const Element (&e)[MOST]) {
 #pragma unroll
   for (int d = 1; d < MOST; d *= 2)
 #pragma unroll
-    for (int k = 2 * d - 1; k < MOST; k += 2 * d) s[k] = combine<SERVING>(s[k - d], s[k]);
+    for (int k = 2 * d - 1; k < MOST; k += 2 * d) s[k] = combine(s[k - d], s[k]);
   return s[MOST - 1];
 }
 // The same of lanes that share a group: up to a lane's part.
-__device__ __forceinline__ Element sum_parts_to(const ColumnTree& tree, const Element (&e)[MOST]) { return up_sweep_subs<SERVING>(sum_part(e), tree.sub); }
+__device__ __forceinline__ Element sum_parts_to(const ColumnTree& tree, const Element (&e)[MOST]) { return up_sweep_subs(sum_part(e), tree.sub); }
 // The sum of a whole group, for all its lanes.
 __device__ __forceinline__ Element sum_group(const ColumnTree& tree, const Element (&e)[MOST]) {
   return from_lane(sum_parts_to(tree, e), (SUBS - 1) * LANES + tree.own);
@@ -91,13 +88,13 @@ __device__ __forceinline__
 void fold_group(const ColumnTree& tree, const Element (&e)[MOST], const Element& parts, int m, Prefix& p, const Item& start) {
   int part = m / MOST, from = part * LANES + tree.own;  // whole parts, and the lane that has the rest
   if constexpr (SUBS > 1) {
-    down_sweep_subs<SERVING>(p, part, parts, tree.own, start);
+    down_sweep_subs(p, part, parts, tree.own, start);
     m %= MOST;
   }
   auto block = [&](const Element& x) { if constexpr (SUBS == 1) return x; else return from_lane(x, from); };
-  if (m & 4) fold<SERVING>(p, block(combine<SERVING>(combine<SERVING>(e[0], e[1]), combine<SERVING>(e[2], e[3]))), start);
-  if (m & 2) fold<SERVING>(p, block(combine<SERVING>(pick(m & 4, e[4], e[0]), pick(m & 4, e[5], e[1]))), start);
-  if (m & 1) fold<SERVING>(p, block(pick(m & 4, pick(m & 2, e[6], e[4]), pick(m & 2, e[2], e[0]))), start);
+  if (m & 4) fold(p, block(combine(combine(e[0], e[1]), combine(e[2], e[3]))), start);
+  if (m & 2) fold(p, block(combine(pick(m & 4, e[4], e[0]), pick(m & 4, e[5], e[1]))), start);
+  if (m & 1) fold(p, block(pick(m & 4, pick(m & 2, e[6], e[4]), pick(m & 2, e[2], e[0]))), start);
 }
 
 __device__ __forceinline__ void publish(const ColumnTree& tree, i64 t, Element sum) {

@@ -88,9 +88,9 @@ __device__ __forceinline__ Element sum_warps(const Element (&sums)[PARTS][WIDTH]
 #pragma unroll
   for (int d = 1; d < SHARE; d *= 2)
 #pragma unroll
-    for (int w = 2 * d - 1; w < SHARE; w += 2 * d) e[w] = combine<SERVING>(e[w - d], e[w]);
+    for (int w = 2 * d - 1; w < SHARE; w += 2 * d) e[w] = combine(e[w - d], e[w]);
   if constexpr (SHARES > 1) {
-    e[SHARE - 1] = up_sweep_subs<SERVING>(e[SHARE - 1], lane / LANES);
+    e[SHARE - 1] = up_sweep_subs(e[SHARE - 1], lane / LANES);
     return from_lane(e[SHARE - 1], 32 - LANES + lane % LANES);
   }
   return e[SHARE - 1];
@@ -139,7 +139,7 @@ __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, c
   } else {
     sum_warps(s.sums[stage_of(k)], v, lane, e);
   }
-  if constexpr (SHARES > 1) down_sweep_subs<SERVING>(before, lane / LANES, last, lane % LANES, start);
+  if constexpr (SHARES > 1) down_sweep_subs(before, lane / LANES, last, lane % LANES, start);
   prefixes[first][mine] = before.value;
   if constexpr (!EXCLUSIVE) prefixes[WARPS][mine] = next.value;
 #pragma unroll
@@ -148,7 +148,7 @@ __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, c
     for (int w = d - 1; w < SHARE - 1; w += 2 * d) {
       Prefix q = before;
       if (w >= d) q = {prefixes[first + w - d + 1][mine], true};
-      fold<SERVING>(q, e[w], start);
+      fold(q, e[w], start);
       prefixes[first + w + 1][mine] = q.value;
     }
 }

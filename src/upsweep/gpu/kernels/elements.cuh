@@ -4,13 +4,7 @@
 #include "operators.cuh"
 #include "spec.cuh"
 
-// An operation of long machine code is called wherever it is wanted: that of all of a sweep's would not fit the cache of instructions.
-static __device__ __noinline__ Item op_called(Item a, Item b) { return Op()(a, b); }
-constexpr bool LONG = COSTLY && sizeof(Item) > 4;
-__device__ __forceinline__ Item op(const Item& a, const Item& b) {
-  if constexpr (LONG) return op_called(a, b);
-  else return Op()(a, b);
-}
+__device__ __forceinline__ Item op(const Item& a, const Item& b) { return Op()(a, b); }
 
 #if SEGMENTED
 struct Element { Item value; u32 head; };
@@ -27,6 +21,7 @@ __device__ __forceinline__ bool head_of(const Element&) { return false; }
 // branches around what none of its lanes wants: that pays for items whose folds take long. A ROLLED sweep has one copy of the
 // operator in a loop over its steps.
 enum How { INLINE, CALLED, SPARING, ROLLED };
+static __device__ __noinline__ Item op_called(Item a, Item b) { return op(a, b); }
 template <How HOW> __device__ __forceinline__ Item op_in(const Item& a, const Item& b) {
   if constexpr (HOW == CALLED) return op_called(a, b);
   else return op(a, b);
@@ -41,9 +36,9 @@ template <How HOW = INLINE> __device__ __forceinline__ Element combine(const Ele
 struct Prefix { Item value; bool some; };
 
 // Folds an element where `wanted`, without a branch, for lanes that differ.
-template <How HOW = INLINE> __device__ __forceinline__ void fold_where(bool wanted, Prefix& p, const Element& e, const Item& start) {
+__device__ __forceinline__ void fold_where(bool wanted, Prefix& p, const Element& e, const Item& start) {
   bool anew = SEGMENTED && head_of(e);
-  Item both = op_in<HOW>(INITIAL ? select(anew, start, p.value) : p.value, e.value);
+  Item both = op(INITIAL ? select(anew, start, p.value) : p.value, e.value);
   if (!INITIAL) both = select(p.some && !anew, both, e.value);
   p.value = select(wanted, both, p.value);
   p.some |= wanted;

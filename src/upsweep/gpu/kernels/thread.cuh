@@ -16,13 +16,13 @@ template <int N> __device__ __forceinline__ void up_sweep_heads(u32& heads) {
 constexpr bool BRANCHLESS = COMPONENTS == 1 && sizeof(Item) <= 8;
 
 // After it, x[k] is the sum of the largest aligned block that ends at k, and bit k of `heads` whether a segment starts in it.
-template <How HOW = INLINE, int N> __device__ __forceinline__ void up_sweep(Item (&x)[N], u32& heads) {
+template <int N> __device__ __forceinline__ void up_sweep(Item (&x)[N], u32& heads) {
 #pragma unroll
   for (int d = 1; d < N; d *= 2) {
 #pragma unroll
     for (int k = 2 * d - 1; k < N; k += 2 * d) {
       const bool head = SEGMENTED && heads >> k & 1;
-      if constexpr (BRANCHLESS) x[k] = select(head, x[k], op_in<HOW>(x[k - d], x[k]));
+      if constexpr (BRANCHLESS) x[k] = select(head, x[k], op(x[k - d], x[k]));
       else if (!head) x[k] = op(x[k - d], x[k]);
     }
     if (SEGMENTED) heads |= (heads << d) & closing(d, N);
@@ -30,14 +30,14 @@ template <How HOW = INLINE, int N> __device__ __forceinline__ void up_sweep(Item
 }
 
 // Turns the block sums of an up-sweep into inclusive prefixes, of all but the last item; `before` is the prefix of the run.
-template <How HOW = INLINE, int N> __device__ __forceinline__ void down_sweep(Item (&x)[N], u32 heads, const Prefix& before, const Item& start) {
+template <int N> __device__ __forceinline__ void down_sweep(Item (&x)[N], u32 heads, const Prefix& before, const Item& start) {
 #pragma unroll
   for (int d = N / 2; d >= 1; d /= 2)
 #pragma unroll
     for (int k = d - 1; k < N - 1; k += 2 * d) {
       Prefix p = before;
       if (k >= d) p = {x[k - d], true};
-      fold<HOW>(p, element(x[k], heads >> k & 1), start);
+      fold(p, element(x[k], heads >> k & 1), start);
       x[k] = p.value;
     }
 }

@@ -17,9 +17,6 @@ constexpr bool KEPT = KEEPS && !REDUCE;  // one tile of a reduction is looked at
 constexpr bool GATHERS = GROUP < 32;
 constexpr int SUMS = PARTS * 32 / GROUP, RUN = GATHERS ? SUMS / 32 : 1, SPANS = GATHERS ? 1 : PARTS;
 static_assert(!GATHERS || (!REDUCE && !PACKED), "lanes are gathered otherwise");
-// Where operations bind, a look-back begins as soon as the one before it has ended, and the warp that publishes takes tickets. Where memory
-// does, it would ask for sums that are not there: four of f4 .90 of a copy to .81, e4m3 .72 to .82 (H200).
-constexpr bool EAGER = GATHERS && COMPONENTS == 1;
 constexpr int LEAD = REDUCE ? 0 : 1;             // tiles that are summed before one is written
 
 constexpr int RING = STAGES == 2 ? 4 : 8;
@@ -66,9 +63,6 @@ template <int ID, int COUNT> __device__ __forceinline__ void await(int k) {
   asm volatile("bar.sync %0, %1;" ::"r"(ID + (k & 1)), "n"(32 * COUNT) : "memory");
 }
 
-// How groups of lanes are swept: the fewer instructions of serving warps there are, the longer those of working warps stay in the cache.
-constexpr How GATHERING = COSTLY ? CALLED : INLINE;
-
 // A tile's block sums, in place of the sums of its groups of lanes; the last is that of the tile, which lane 31 gets.
 __device__ __forceinline__ Element gather(Shared& s, int k, int lane) {
   Element (&own)[RUN] = s.sums[k & 1][lane].at;
@@ -76,7 +70,7 @@ __device__ __forceinline__ Element gather(Shared& s, int k, int lane) {
   u32 heads = 0;
 #pragma unroll
   for (int i = 0; i < RUN; i++) { x[i] = own[i].value; heads |= (u32)head_of(own[i]) << i; }
-  up_sweep<GATHERING>(x, heads);
+  up_sweep(x, heads);
 #pragma unroll
   for (int i = 0; i < RUN - 1; i++) own[i] = element(x[i], heads >> i & 1);
   return own[RUN - 1] = up_sweep<32, ROLLED>(element(x[RUN - 1], heads >> (RUN - 1) & 1), lane);
@@ -91,7 +85,7 @@ __device__ __forceinline__ void spread(Shared& s, int k, Prefix before, const It
   for (int i = 0; i < RUN; i++) { x[i] = own[i].value; heads |= (u32)head_of(own[i]) << i; }
   __syncwarp();  // all lanes have read the sum of the tile, which lane 31 overwrites
   down_sweep<32, ROLLED>(before, lane, own[RUN - 1], start);
-  down_sweep<GATHERING>(x, heads, before, start);
+  down_sweep(x, heads, before, start);
   own[0].value = before.value;
 #pragma unroll
   for (int i = 1; i < RUN; i++) own[i].value = x[i - 1];
@@ -142,7 +136,8 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int la
   }
 }
 
-// The same warp where lanes are gathered.
+// The same warp where lanes are gathered. It takes the tickets, so that the look-back of a tile need not wait until the tile before it is
+// written.
 __device__ __forceinline__ void publish_gathered(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
   for (int k = 0;; k++) {
@@ -154,13 +149,13 @@ __device__ __forceinline__ void publish_gathered(const Params& p, Shared& s, int
       auto [row, t] = place_of(p, ticket);
       if (!CARRY && p.tiles > 1) publish({p, row, epoch}, t, sum, lane);
     }
-    if (EAGER && k > 0) take_next(p, s, k - 1, lane);
+    if (k > 0) take_next(p, s, k - 1, lane);
     if (ticket >= p.tickets) break;
   }
-  if (EAGER && lane == 0) leave(p, epoch);
+  if (lane == 0) leave(p, epoch);
 }
 
-// The warp that looks back.
+// The warp that looks back, and takes tickets where lanes are not gathered.
 __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int lane) {
   u32 epoch = p.control[2];
   Carry carry{{}, lane};
@@ -198,7 +193,7 @@ __device__ __forceinline__ void look_back_tiles(const Params& p, Shared& s, int 
       if (lane == 31) { s.prefixes[k & 1][SPANS] = both; s.start[k & 1] = start; }
       arrive<PREFIXES, WARPS + 1>(k);
     }
-    if (!EAGER) take_next(p, s, k, lane);
+    if (!GATHERS) take_next(p, s, k, lane);
   }
-  if (!EAGER && lane == 0) leave(p, epoch);
+  if (!GATHERS && lane == 0) leave(p, epoch);
 }
