@@ -234,12 +234,8 @@ GATHERED = [
 
 @parts(5)
 def test_lanes_whose_sums_a_serving_warp_sweeps_have_the_oracles_bits(emulated, monkeypatch, part):
-    from upsweep.gpu import compile
     from upsweep.gpu.shapes import rows, tiles
 
-    text = compile.text
-    # The emulator knows no functions.
-    monkeypatch.setattr(compile, "text", lambda *of: text(*of).replace("COSTLY ? CALLED : ", ""))
     monkeypatch.setattr(rows, "FEW_BYTES", 0)
     monkeypatch.setattr(tiles, "SMALL", 0)
     emulated.forget()
@@ -247,6 +243,16 @@ def test_lanes_whose_sums_a_serving_warp_sweeps_have_the_oracles_bits(emulated, 
         assert wrong(call, emulated, draws=1) is None, call
     assert "upsweep_tiles" in emulated.gpu.loaded
     emulated.forget()
+
+
+@pytest.mark.parametrize("dtype", every(2, ["f8", "f4"]))
+def test_logaddexp_at_its_far_end_and_of_no_numbers(emulated, dtype):
+    near = [87, 86.99999, 708, np.nextafter(708, 0), np.nextafter(708, 1e3), -87, -708, 1e38, 1e-40, 3.5]
+    few = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, *near], dtype)
+    pairs = np.stack(np.meshgrid(few, few), -1).reshape(-1, 2)
+    want = up.scan(pairs, "logaddexp", axis=1)
+    got = emulated.host(up.scan(emulated.value(pairs), "logaddexp", axis=1))
+    assert np.where(np.isnan(got), np.nan, got).tobytes() == np.where(np.isnan(want), np.nan, want).tobytes()
 
 
 STAGED = [

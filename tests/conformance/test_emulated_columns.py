@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,6 +53,28 @@ def test_a_lane_without_a_column_that_kept_sums_is_found(costly, monkeypatch):
     monkeypatch.setattr(compile, "text", lambda *what: whole(*what).replace(GUARD, ""))
     costly.forget()
     assert wrong(KEPT[0], costly)
+
+
+STRIPS = [
+    Call("hash-u64", ((6000, 2), 0), segments="lengths", exclusive=True, initial="rows"),
+    Call("hash-u64", ((9000, 3), 0), reverse=True),
+]
+
+
+@pytest.mark.parametrize("call", every(2, STRIPS), ids=str)
+def test_a_warp_folds_the_sums_of_its_strips(costly, monkeypatch, call):
+    from upsweep.gpu import launch
+
+    chosen = launch.choose
+
+    def in_strips(*of):
+        plan, choice = chosen(*of)
+        if choice.kernel == "columns":
+            choice = replace(choice, shape=replace(choice.shape, items=8, warps=2, strips=4, stages=2))
+        return plan, choice
+
+    monkeypatch.setattr(launch, "choose", in_strips)
+    assert wrong(call, costly, draws=1) is None
 
 
 IN_ORDER = [

@@ -31,7 +31,9 @@ def ptx(kernel: str, spec: str, python: Sequence[Linked], arch: int) -> bytes:
     """A kernel as PTX instead of machine code, with these Python functions in it."""
     for each in python:
         unchanged(each.function)
-    return _ptx(compile.text(kernel, spec), tuple(python), arch)
+    # The emulator knows no functions.
+    text = compile.text(kernel, spec).replace("__noinline__", "__forceinline__")
+    return _ptx(text, tuple(python), arch)
 
 
 @cache

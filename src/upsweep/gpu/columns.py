@@ -116,7 +116,7 @@ class Columns(Choice):
         align = max(align, item_align, 8)
         sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
         prefixes = rounded_up(
-            rounded_up(sums, item_align) + stages * (parts + (not plan.exclusive)) * self.width * item, 4
+            rounded_up(sums, item_align) + stages * (warps + (not plan.exclusive)) * self.width * item, 4
         )
         kept = 1 if self.shape.flat else 32 * self.shape.vector
         return lines + rounded_up(prefixes + stages * parts * kept * 4 * plan.segmented, align)
@@ -309,7 +309,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         long = not plan.reduce and tiles >= LONG
         forms = for_stages(shape, columns, size, dense, uneven, halves, long) if staged else ()
         if dear and not (plan.reduce or turning):
-            forms = for_costly(shape)
+            forms = for_costly(shape, layout.n)
         if wide and shape.stretch and light(plan) and not turning:
             forms = for_wide(shape)
         if listed and sizes == [4] and item == 1 and not (turning or (layout.bytes and shape.apart)):

@@ -247,9 +247,12 @@ def _numbers(numbers: LogAddExp, dtype: np.dtype) -> str:
     real, _, mantissa, far, exp2, log1p = numbers
     lists = [[float(real(x)).hex() for x in terms] for terms in (exp2, log1p)]
     exp2, log1p = (f"[{len(terms)}] = {{{', '.join(terms)}}}" for terms in lists)
+    # An instruction has room for a number of four bytes, and takes a larger one from there.
+    memory = "constexpr" if dtype.itemsize == 4 else "__constant__"
     return (
         f"struct Numbers {{ int mantissa = {mantissa}; u{8 * dtype.itemsize} bits = 0; "
-        f"{value_type(dtype)} far = {far}, exp2{exp2}, log1p{log1p}; }};\n"
+        f"{value_type(dtype)} far = {far}, exp2{exp2}, log1p{log1p}; static const Numbers& held(); }};\n"
+        f"{memory} Numbers numbers{{}};\ninline const Numbers& Numbers::held() {{ return numbers; }}\n"
     )
 
 

@@ -76,18 +76,19 @@ __device__ __forceinline__ Element sum_part(const Element (&e)[MOST]) {
     for (int k = 2 * d - 1; k < MOST; k += 2 * d) s[k] = combine(s[k - d], s[k]);
   return s[MOST - 1];
 }
+// The same of lanes that share a group: up to a lane's part.
+__device__ __forceinline__ Element sum_parts_to(const ColumnTree& tree, const Element (&e)[MOST]) { return up_sweep_subs(sum_part(e), tree.sub); }
 // The sum of a whole group, for all its lanes.
 __device__ __forceinline__ Element sum_group(const ColumnTree& tree, const Element (&e)[MOST]) {
-  Element sum = sum_part(e);
-  if constexpr (SUBS == 1) return sum;
-  else return from_lane(up_sweep_subs(sum, tree.sub), (SUBS - 1) * LANES + tree.own);
+  return from_lane(sum_parts_to(tree, e), (SUBS - 1) * LANES + tree.own);
 }
 
-// Folds the first m < RADIX elements into p: canonical blocks, the largest first.
-__device__ __forceinline__ void fold_group(const ColumnTree& tree, const Element (&e)[MOST], int m, Prefix& p, const Item& start) {
+// Folds the first m < RADIX elements into p: canonical blocks, the largest first. `parts` are whole parts of several lanes.
+__device__ __forceinline__
+void fold_group(const ColumnTree& tree, const Element (&e)[MOST], const Element& parts, int m, Prefix& p, const Item& start) {
   int part = m / MOST, from = part * LANES + tree.own;  // whole parts, and the lane that has the rest
   if constexpr (SUBS > 1) {
-    down_sweep_subs(p, part, up_sweep_subs(sum_part(e), tree.sub), tree.own, start);
+    down_sweep_subs(p, part, parts, tree.own, start);
     m %= MOST;
   }
   auto block = [&](const Element& x) { if constexpr (SUBS == 1) return x; else return from_lane(x, from); };
@@ -149,11 +150,14 @@ __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element
     } else {
       tree.load_group(here, d, e);
     }
-    if (!EXCLUSIVE && level == turn) {
+    const bool ends = !EXCLUSIVE && level == turn;
+    if (ends) tree.put(e, d, sum);
+    Element parts = {};
+    if constexpr (SUBS > 1) parts = sum_parts_to(tree, e);
+    if (ends) {
       next = p;
-      tree.put(e, d, sum);
-      fold_group(tree, e, d + 1, next, start);
+      fold_group(tree, e, parts, d + 1, next, start);
     }
-    fold_group(tree, e, d, p, start);
+    fold_group(tree, e, parts, d, p, start);
   }
 }

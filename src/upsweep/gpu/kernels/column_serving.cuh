@@ -14,8 +14,8 @@ struct Spot { i64 ticket, column; u32 row, t; };
 
 struct Shared {
   Spot spots[4];                                     // of the tiles in flight, the one asked for, the one just left
-  Element sums[STAGES][PARTS][WIDTH];                // of the parts of a tile
-  Item prefixes[STAGES][PARTS + !EXCLUSIVE][WIDTH];  // of the parts, and of the next tile where its prefix is a result of this one
+  Element sums[STAGES][PARTS][WIDTH];                // of the parts of a tile, which are the strips of its warps: a warp's block sums
+  Item prefixes[STAGES][WARPS + !EXCLUSIVE][WIDTH];  // of the warps, and of the next tile where its prefix is a result of this one
 #if SEGMENTED
   u32 heads[STAGES][PARTS][FLAT ? 1 : 32 * VECTOR];  // of each lane's run, or a bit for each run
 #endif
@@ -77,14 +77,23 @@ __device__ __forceinline__ Item start_of_column(const Params& p, const Spot& at,
   else return start_of(p, at.row, column);
 }
 
-// The block sums of a tile's parts, in place.
-__device__ __forceinline__ void sum_parts(const Element (&sums)[PARTS][WIDTH], int column, Element (&e)[PARTS]) {
+// Where lanes share a column, each sweeps its share of a tile's warps, if an operation takes longer than to hand its sum over.
+constexpr int SHARES = COSTLY && (WARPS & (WARPS - 1)) == 0 && WARPS >= SUBS ? SUBS : 1, SHARE = WARPS / SHARES;
+__device__ __forceinline__ int first_warp(int lane) { return SHARES > 1 ? lane / LANES * SHARE : 0; }
+
+// The block sums of the warps, of which the last of a share is that of all lanes before it, too; and the sum of the tile.
+__device__ __forceinline__ Element sum_warps(const Element (&sums)[PARTS][WIDTH], int v, int lane, Element (&e)[SHARE]) {
 #pragma unroll
-  for (int w = 0; w < PARTS; w++) e[w] = sums[w][column];
+  for (int w = 0; w < SHARE; w++) e[w] = sums[(first_warp(lane) + w + 1) * STRIPS - 1][32 * v + lane % LANES];
 #pragma unroll
-  for (int d = 1; d < PARTS; d *= 2)
+  for (int d = 1; d < SHARE; d *= 2)
 #pragma unroll
-    for (int w = 2 * d - 1; w < PARTS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
+    for (int w = 2 * d - 1; w < SHARE; w += 2 * d) e[w] = combine(e[w - d], e[w]);
+  if constexpr (SHARES > 1) {
+    e[SHARE - 1] = up_sweep_subs(e[SHARE - 1], lane / LANES);
+    return from_lane(e[SHARE - 1], 32 - LANES + lane % LANES);
+  }
+  return e[SHARE - 1];
 }
 
 // Warps at a barrier. A warp that has given a tile's prefixes reads its sums no more, and need not come to the barrier of tickets.
@@ -97,48 +106,50 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v,
     await<PUBLISH, HALF>(k);
     Spot at = s.spots[k & 3];
     if (at.ticket >= p.tickets) break;
-    Element e[PARTS];
-    sum_parts(s.sums[stage_of(k)], 32 * v + lane % LANES, e);
+    Element e[SHARE], sum = sum_warps(s.sums[stage_of(k)], v, lane, e);
     arrive<TICKETS, ALL>(k);
-    if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, e[PARTS - 1]);
+    if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, sum);
   }
 }
 
-// The prefixes of a tile's parts. A reduction wants those of a row's last tile alone.
+// The prefixes of a tile's warps. A reduction wants those of a row's last tile alone. A warp ALONE publishes the sum of the tile first.
 __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, const Spot& at, int v, u32 epoch, int lane) {
-  if (REDUCE && at.t + 1 != p.tiles) return;
-  int mine = 32 * v + lane % LANES;
-  Item start = {};
-  if (INITIAL || EXCLUSIVE) start = start_of_column(p, at, mine);
+  const bool wanted = !REDUCE || at.t + 1 == p.tiles;
+  if (!ALONE && !wanted) return;
+  int mine = 32 * v + lane % LANES, first = first_warp(lane);
   auto& prefixes = s.prefixes[stage_of(k)];
-  Element e[PARTS];
-  sum_parts(s.sums[stage_of(k)], mine, e);
+  Element e[SHARE], sum = sum_warps(s.sums[stage_of(k)], v, lane, e), last = e[SHARE - 1];
   u64 heads = 0;
 #pragma unroll
-  for (int w = 0; COSTLY && w < PARTS - 1; w++) {
-    prefixes[w + 1][mine] = e[w].value;
+  for (int w = 0; COSTLY && w < SHARE - 1; w++) {
+    prefixes[first + w + 1][mine] = e[w].value;
     heads |= (u64)head_of(e[w]) << w;
   }
+  if (ALONE && p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, sum);
+  if (!wanted) return;
+  Item start = {};
+  if (INITIAL || EXCLUSIVE) start = start_of_column(p, at, mine);
   Prefix before, next;
-  look_back(tree_of(p, at, v, epoch, lane), at.t, e[PARTS - 1], start, before, next);
+  look_back(tree_of(p, at, v, epoch, lane), at.t, sum, start, before, next);
   // Again, as to keep them all the while costs more registers than there are. Those of a costly operator lie where prefixes will.
   if constexpr (COSTLY) {
 #pragma unroll
-    for (int w = 0; w < PARTS - 1; w++) e[w] = element(prefixes[w + 1][mine], heads >> w & 1);
+    for (int w = 0; w < SHARE - 1; w++) e[w] = element(prefixes[first + w + 1][mine], heads >> w & 1);
     __syncwarp();  // lanes that share a column have read them
   } else {
-    sum_parts(s.sums[stage_of(k)], mine, e);
+    sum_warps(s.sums[stage_of(k)], v, lane, e);
   }
-  prefixes[0][mine] = before.value;
-  if constexpr (!EXCLUSIVE) prefixes[PARTS][mine] = next.value;
+  if constexpr (SHARES > 1) down_sweep_subs(before, lane / LANES, last, lane % LANES, start);
+  prefixes[first][mine] = before.value;
+  if constexpr (!EXCLUSIVE) prefixes[WARPS][mine] = next.value;
 #pragma unroll
-  for (int d = 1 << log2_of(PARTS); d >= 1; d /= 2)
+  for (int d = 1 << log2_of(SHARE); d >= 1; d /= 2)
 #pragma unroll
-    for (int w = d - 1; w < PARTS - 1; w += 2 * d) {
+    for (int w = d - 1; w < SHARE - 1; w += 2 * d) {
       Prefix q = before;
-      if (w >= d) q = {prefixes[w - d + 1][mine], true};
+      if (w >= d) q = {prefixes[first + w - d + 1][mine], true};
       fold(q, e[w], start);
-      prefixes[w + 1][mine] = q.value;
+      prefixes[first + w + 1][mine] = q.value;
     }
 }
 
@@ -164,11 +175,6 @@ __device__ __forceinline__ void serve_stage(const Params& p, Shared& s, int stag
     await<PUBLISH, HALF>(k);
     Spot at = s.spots[k & 3];
     if (at.ticket >= p.tickets) break;
-    if (p.tiles > 1) {
-      Element e[PARTS];
-      sum_parts(s.sums[stage], 32 * v + lane % LANES, e);
-      publish(tree_of(p, at, v, epoch, lane), at.t, e[PARTS - 1]);
-    }
     prefix_tile(p, s, k, at, v, epoch, lane);
     arrive<PREFIXES, HALF>(k);
   }

@@ -99,6 +99,19 @@ struct Worker : Mover {
     return (u32*)(patch(k) + HEADS_AT) - (STRIPS - strip) * Held::STRIP;
   }
 
+  // The block sums of a warp's strips, and from them the prefix of a strip.
+  __device__ __forceinline__ Element& sum_of(int k, int strip, int column) const { return s.sums[stage_of(k)][part(strip)][column]; }
+  __device__ __forceinline__ void keep_sum(int k, int strip, int column, Element e) const {
+    for (int d = 1; d < STRIPS && strip & d; d *= 2) e = combine(sum_of(k, strip - d, column), e);
+    sum_of(k, strip, column) = e;
+  }
+  __device__ __forceinline__ Prefix prefix_of(int k, int strip, int column, const Spot& at, const Item& start) const {
+    Prefix p = {s.prefixes[stage_of(k)][warp + strip / STRIPS][column], INITIAL || at.t > 0 || warp > 0};
+#pragma unroll
+    for (int d = STRIPS / 2; d >= 1; d /= 2) if (strip & d) fold(p, sum_of(k, (strip & -d) - 1, column), start);
+    return p;
+  }
+
   __device__ __forceinline__ void sum(int k) const {
     Spot at = s.spots[k & 3];
     __syncwarp();  // every lane's copies of this tile have landed
@@ -114,7 +127,7 @@ struct Worker : Mover {
         keep_heads(k, v, strip, starts);
         __syncwarp();  // all lanes have summed theirs
         Element e = Held::sum_runs(runs, kept(k, strip), sub, own, starts);
-        if (sub == SUBS - 1) s.sums[stage_of(k)][part(strip)][own] = e;
+        if (sub == SUBS - 1) keep_sum(k, strip, own, e);
         continue;
       }
       Item x[ITEMS];
@@ -124,13 +137,15 @@ struct Worker : Mover {
       up_sweep(x, swept);
       each<KEPT>([&](auto i) { keep_sums<i.value>(k, v, strip, at, x); });
       Element e = up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub);
-      if (sub == SUBS - 1) s.sums[stage_of(k)][part(strip)][32 * v + own] = e;
+      if (sub == SUBS - 1) keep_sum(k, strip, 32 * v + own, e);
     }
   }
 
   // The prefixes of a run.
   __device__ __forceinline__ void scan(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS]) const {
-    Prefix before = {s.prefixes[stage_of(k)][part(strip)][32 * v + own], INITIAL || at.t > 0 || part(strip) > 0};
+    Item start = {}, next = {};
+    if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of_column(p, at, 32 * v + own);
+    Prefix before = prefix_of(k, strip, 32 * v + own, at, start);
     if constexpr (CHAINED) {
       read_items(k, v, strip, at, x);
       Item last = select(before.some, before.value, Item{NEUTRAL});
@@ -143,9 +158,7 @@ struct Worker : Mover {
     } else {
       u32 heads_of_items = kept_heads(k, v, strip), swept = heads_of_items;
       read(k, v, strip, at, x, swept);
-      Item start = {}, next = {};
-      if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of_column(p, at, 32 * v + own);
-      if constexpr (!EXCLUSIVE) next = s.prefixes[stage_of(k)][part(strip) + 1][32 * v + own];
+      if constexpr (!EXCLUSIVE) next = prefix_of(k, strip + 1, 32 * v + own, at, start).value;
       if constexpr (SUBS > 1) {
         down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
         Item following = from_lane(before.value, (lane + LANES) % 32);
@@ -158,12 +171,12 @@ struct Worker : Mover {
   __device__ __forceinline__ void finish(int k, int v, int strip, const Spot& at) const {
     if constexpr (FLAT) {
       bool anew = (kept_heads(k, v, strip) & ((1u << lane) - 1)) != 0;
-      bool some = (INITIAL || at.t > 0 || part(strip) > 0) && !anew;
+      bool some = (INITIAL || at.t > 0 || warp > 0) && !anew;
       u32 start = NEUTRAL;
       each<INITIAL>([&](auto) { start = to_words(start_of(p, at.row)).w[0]; });
       int shift;
       u32* run = Held::word(runs_of(k, strip, at, shift), lane * Held::RUN);
-      Held::finish_run(run, shift, kept(k, strip) + lane * Held::STEP, s.prefixes[stage_of(k)][part(strip)], some, start,
+      Held::finish_run(run, shift, kept(k, strip) + lane * Held::STEP, s.prefixes[stage_of(k)][warp], some, start,
                        heads_of_lines(k, strip, at));
       return;
     }

@@ -58,8 +58,8 @@ constexpr bool FILLED = COMPONENTS > 2 && !LIGHT;
 // The prefix before the 1024 tiles that t is among stays for all of them: of three components, or more of many words, a warp keeps it
 // from one tile to its next. In two runs, eight of f8 went from .443 to .468 of a copy and from .484 to .502, six of f8 from .72 and .74
 // to .75, three of f4 from .77 to .795, of f8 from .57 to .60 or stayed; six of f4 fell from .81 to .79 with it, four of f4 from .89 to
-// .88 (H200).
-constexpr bool REMEMBERS = COMPONENTS == 3 || (COMPONENTS > 3 && NODE >= 8);
+// .88 (H200). logaddexp .634 -> .648, and with levels swept side by side .654.
+constexpr bool REMEMBERS = COSTLY || COMPONENTS == 3 || (COMPONENTS > 3 && NODE >= 8);
 struct Above { u64 row; i64 turn = -1; Prefix prefix; };
 
 // Folds the prefix of tile t, and in the upper half of the lanes that of the tile after it. `sum` is the sum of tile t.
@@ -156,7 +156,7 @@ struct LookBack {
       Element e[2];
 #pragma unroll
       for (int level = 1; level >= 0; level--) e[level] = with_own(wait(sibling(level), lane < digit(level), r[level]), level);
-      up_sweep<16, LOOKING>(e, lane, {most(0), most(1)});
+      up_sweep<16, COSTLY ? ROLLED : LOOKING>(e, lane, {most(0), most(1)});
 #pragma unroll
       for (int level = 1; level >= 0; level--) down_sweep<32, LOOKING>(p, digit(mine(), level), e[level], start);
     } else {

@@ -69,9 +69,12 @@ struct LastTimes { __device__ i64 operator()(i64 a, i64 b) const { return b != N
 __device__ __forceinline__ f32 fma_below(f32 x, f32 far, f32 a, f32 b, f32 c) {
   asm("{ .reg .pred p; setp.lt.f32 p, %3, %4; @p fma.rn.f32 %0, %1, %2, %0; }" : "+f"(c) : "f"(a), "f"(b), "f"(x), "f"(far)); return c;
 }
+// Of x >= 0, and of `far` whose lower half is 0.
 __device__ __forceinline__ f64 fma_below(f64 x, f64 far, f64 a, f64 b, f64 c) {
-  asm("{ .reg .pred p; setp.lt.f64 p, %3, %4; @p fma.rn.f64 %0, %1, %2, %0; }" : "+d"(c) : "d"(a), "d"(b), "d"(x), "d"(far)); return c;
+  asm("{ .reg .pred p; setp.lt.s32 p, %3, %4; @p fma.rn.f64 %0, %1, %2, %0; }" : "+d"(c) : "d"(a), "d"(b), "r"(__double2hiint(x)), "r"(__double2hiint(far))); return c;
 }
+__device__ __forceinline__ f32 magnitude(f32 x) { return fabs(x); }
+__device__ __forceinline__ f64 magnitude(f64 x) { return __hiloint2double(__double2hiint(x) & 0x7fffffff, __double2loint(x)); }
 template <int N, class R> __device__ __forceinline__ R horner(const R (&terms)[N], R x) {
   R total = terms[0];
 #pragma unroll
@@ -82,13 +85,14 @@ template <int N, class R> __device__ __forceinline__ R horner(const R (&terms)[N
 template <class Numbers> struct LogAddExp { template <class R> __device__ R operator()(R a, R b) const {
   constexpr Numbers number{};
   constexpr R magic = R(3ull << (number.mantissa - 1)), log2e = R(-1.4426950408889634);
-  R top = maximum(a, b), gap = fabs(a - b), d = fmin(gap, number.far);
-  R k = fma(d, log2e, magic), f = fma(d, log2e, magic - k), e = horner(number.exp2, f), u;
+  R top = maximum(a, b), gap = magnitude(a - b), d = gap;
+  if constexpr (same<R, f32>) d = fmin(gap, number.far);  // the magnitude comes with it
+  R k = fma(d, log2e, magic), f = fma(d, log2e, magic - k), e = horner(Numbers::held().exp2, f), u;
   decltype(number.bits) power, bits;
   memcpy(&power, &k, sizeof(R)); memcpy(&bits, &e, sizeof(R));
   bits += power << number.mantissa;
   memcpy(&u, &bits, sizeof(R));
-  return fma_below(gap, number.far, u, horner(number.log1p, u), top);
+  return fma_below(gap, number.far, u, horner(Numbers::held().log1p, u), top);
 } };
 
 // Operators on pairs.

@@ -17,6 +17,9 @@ typedef either<MAPPED, Item, Result>::type Written;
 // us instead of 10.5; but gradients of f8 took 1.05 of the time, segments of bf16 1.02 to 1.04.
 constexpr bool ENDS_AT_ONCE = !SEGMENTED && sizeof(typename Input<0>::Load) <= 4;
 
+// Of doubles a costly operator is called: written out for each step of a run, it ran at .22 of a copy, so at .34 (H200).
+constexpr How WALKING = COSTLY && sizeof(Item) > 4 ? CALLED : INLINE;
+
 struct Walker {
   const Params& p;
   const Rows& rows;
@@ -31,7 +34,7 @@ struct Walker {
   // One step of one row: the results for the item, or the prefix that the serving warps finish.
   __device__ __forceinline__ Item prefix(int v, const Item& x, bool head) {
     Item before = SEGMENTED ? select(head, start[v], state[v].value) : state[v].value;
-    fold(state[v], element(x, head), start[v]);
+    fold<WALKING>(state[v], element(x, head), start[v]);
     return EXCLUSIVE ? before : state[v].value;
   }
   template <class T> __device__ __forceinline__ auto step(int v, const T& x, bool head, i64 j) {
