@@ -19,7 +19,7 @@ BYTES = {
     "rows that begin anywhere": Call(
         "add-int8", ((600, 70), 1), segments="line", exclusive=True, initial="rows"
     ),
-    "backwards": Call("min-int8", ((70, 1000), 1), segments="line", reverse=True, inside="padded"),
+    "rows backwards": Call("min-int8", ((530, 130), 1), segments="line", reverse=True, inside="padded"),
     "heads of each": Call("xor-bool", ((530, 130), 1), segments="flags"),
 }
 TILES = [
@@ -74,6 +74,8 @@ FAULTS = [
     ("rows that begin anywhere", "none &= open[k];", ""),
     ("rows that begin anywhere", "keep_bytes(last, open[k], anew) : inclusive", "last : inclusive"),
     ("rows as they lie in pieces of memory", "within * ITEMS - before_row", "within * ITEMS"),
+    ("rows as they lie in pieces of memory", "if (reach >= d)", "if (lane >= d)"),
+    ("rows backwards", "BACK_IN == BACK_OUT ? b", "BACK_IN != BACK_OUT ? b"),
 ]
 
 

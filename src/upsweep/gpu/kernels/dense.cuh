@@ -75,6 +75,7 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
   }
 
   // The run as words of four bytes.
+  static constexpr bool BACKWARDS = false;
   __device__ __forceinline__ void read_packed(const Row& r, i64 j, u32* out) const {
     const int start = begin(r, j);
     u32 w[RUN / 4 + 4];

@@ -205,14 +205,13 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
     if (PLACED_ROWS && j == 0 && within == 0) leave_out(w, before_row);
     if constexpr (SEGMENTED) {
       Quarters quarters(w, own_heads);
-      Element sums = up_sweep<LANES>(quarters.last_segment(), within);
-      if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);
-      down_sweep<LANES>(before, within, sums, start);
-      quarters.finish(before, start, w);
+      const ByteSums<LANES> sums(quarters.last_segment(), quarters.headed(), within);
+      if constexpr (SHARED_ROWS) meet(p, sums.last(), warp, lane, own, start, before, after);
+      quarters.finish(sums.before(before, byte_of(start)), byte_of(start), w);
     } else {
-      u32 sums = sum_to<LANES>(sum_bytes(w), within);
-      if constexpr (SHARED_ROWS) meet(p, byte_element(sums), warp, lane, own, start, before, after);
-      scan_bytes(w, join(byte_of(before), before_lane(sums, within)));
+      const ByteSums<LANES> sums(sum_bytes(w), false, within);
+      if constexpr (SHARED_ROWS) meet(p, sums.last(), warp, lane, own, start, before, after);
+      scan_bytes(w, sums.before(before, NEUTRAL));
     }
     __syncwarp();  // all lanes have read their runs
     region.template store_slab<0>().write_packed(RowRegion::out<0>(p, row), j, w);
