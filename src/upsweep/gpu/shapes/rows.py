@@ -56,6 +56,10 @@ whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay
 8709 halves were three tiles of 4096, and are nine warps of 32 items."""
 
 
+LONG = 12
+"""The same of rows of bytes, which in tiles leave up to half of one empty: eight warps while their lanes have PACKED items."""
+
+
 def fits_rows(n: int, rows: int, words: int, packed: bool) -> bool:
     return n <= 32 * (BYTES if packed and rows > AT_ONCE else items_for(words))
 
@@ -84,8 +88,10 @@ def _cut(n: int, lanes: Sequence[int]) -> tuple[int, int]:
 
 
 def fits_whole_rows(n: int, rows: int, words: int, packed: bool, size: int, reduce: bool) -> bool:
+    if packed:
+        return rows >= WHOLE_ROWS and n <= 32 * LONG * BYTES
     warps = TOGETHER if size >= 2 or reduce else TOGETHER // 2
-    return rows >= WHOLE_ROWS and n <= warps * 32 * (PACKED if packed else items_for(words))
+    return rows >= WHOLE_ROWS and n <= warps * 32 * items_for(words)
 
 
 def for_whole_rows(n: int, words: int, packed: bool, even: bool, resident: int) -> Shape:
@@ -94,7 +100,8 @@ def for_whole_rows(n: int, words: int, packed: bool, even: bool, resident: int) 
     against .917. `resident`: the warps that share a multiprocessor where rows are reduced, or 0.
     """
     if packed:
-        lanes, items = _cut(n, range(64, 32 * TOGETHER // 2 + 1, 32))
+        warps = WARPS if n <= 32 * WARPS * PACKED else LONG
+        lanes, items = _cut(n, range(64, 32 * warps + 1, 32))
         return Shape(items, lanes // 32, max(2, 24 * 32 // lanes), together=True)
     items = items_for(words)
     if items > 4 and -(-n // (32 * items)) * 32 * items > 1.2 * n:
