@@ -20,6 +20,9 @@ BYTES = {
         "add-int8", ((600, 70), 1), segments="line", exclusive=True, initial="rows"
     ),
     "rows backwards": Call("min-int8", ((530, 130), 1), segments="line", reverse=True, inside="padded"),
+    "rows of every second byte": Call(
+        "max-uint8", ((530, 130), 1), segments="line", reverse=True, inside="stepped"
+    ),
     "heads of each": Call("xor-bool", ((530, 130), 1), segments="flags"),
 }
 TILES = [
@@ -75,6 +78,7 @@ FAULTS = [
     ("rows that begin anywhere", "keep_bytes(last, open[k], anew) : inclusive", "last : inclusive"),
     ("rows as they lie in pieces of memory", "within * ITEMS - before_row", "within * ITEMS"),
     ("rows as they lie in pieces of memory", "if (reach >= d)", "if (lane >= d)"),
+    ("rows of every second byte", "words[2 * i + BACK_IN]", "words[2 * i]"),
     ("rows backwards", "BACK_IN == BACK_OUT ? b", "BACK_IN != BACK_OUT ? b"),
 ]
 

@@ -51,6 +51,10 @@ template <int AT> __device__ __forceinline__ u32 unwoven(const Woven<4, AT>& x) 
 
 constexpr int log2_of(int x) { return x <= 1 ? 0 : 1 + log2_of(x / 2); }
 constexpr int max_of(int a, int b) { return a > b ? a : b; }
+// Of two words of every second byte, the bytes that count.
+template <class T, int AT> __device__ __forceinline__ u32 second_bytes(Spaced<T, 2, AT>, u32 low, u32 high) {
+  return unwoven(Woven<2, AT>{{low, high}});
+}
 
 // The number that a narrow float is made of. A double goes toward zero, and its last bit is set where that is not exact
 // ("rounding to odd", Boldo and Melquiond 2008), so that the number is rounded only once.

@@ -200,7 +200,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   if constexpr (PACKED) {
     Packed w;
     const Row from = RowRegion::in<0>(p, row);
-    region.template load_slab<0>().read_packed(from, j, w);
+    read_run(region.template load_slab<0>(), from, j, w);
     normalize(w);
     if (PLACED_ROWS && j == 0 && within == 0) leave_out(w, before_row);
     if constexpr (SEGMENTED) {

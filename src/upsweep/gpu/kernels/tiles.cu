@@ -37,7 +37,7 @@ struct Worker {
       i64 j = t * TILE + part(i) * STRIP;
       if constexpr (PACKED) {
         Packed w;
-        region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
+        read_run(region(k, i).template load_slab<0>(), Strip::in<0>(p, row), j, w);
         if constexpr (BYTEWISE != ORS || SEGMENTED) normalize(w);  // whether any byte is set is the same before and after
         Element e;
         if constexpr (SEGMENTED) {
@@ -68,7 +68,7 @@ struct Worker {
   __device__ __forceinline__ void finish_packed(int k, int i, u64 row, i64 j) const {
     if constexpr (PACKED) {
       Packed w;
-      region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
+      read_run(region(k, i).template load_slab<0>(), Strip::in<0>(p, row), j, w);
       normalize(w);
       const Prefix before = s.prefixes[k & 1][part(i)];
       if constexpr (SEGMENTED) {
