@@ -13,9 +13,9 @@ __device__ __forceinline__ int stage_of(int k) { return (u32)k % STAGES; }
 struct Spot { i64 ticket, column; u32 row, t; };
 
 struct Shared {
-  Spot spots[4];                                     // of the tiles in flight, the one asked for, the one just left
-  Element sums[STAGES][PARTS][WIDTH];                // of the parts of a tile
-  Item prefixes[STAGES][PARTS + !EXCLUSIVE][WIDTH];  // of the parts, and of the next tile where its prefix is a result of this one
+  Spot spots[4];                               // of the tiles in flight, the one asked for, the one just left
+  Element sums[STAGES][PARTS][WIDTH];          // of the parts of a tile
+  Item prefixes[STAGES][PARTS + NEXT][WIDTH];  // of the parts, and of the next tile
 #if SEGMENTED
   u32 heads[STAGES][PARTS][FLAT ? 1 : 32 * VECTOR];  // of each lane's run, or a bit for each run
 #endif
@@ -86,6 +86,13 @@ __device__ __forceinline__ void sum_parts(const Element (&sums)[PARTS][WIDTH], i
 #pragma unroll
     for (int w = 2 * d - 1; w < PARTS; w += 2 * d) e[w] = combine(e[w - d], e[w]);
 }
+// The sum of a tile, from these. Tiles of lines that lanes hold whole are no blocks of the tree.
+__device__ __forceinline__ Element sum_tile(const Element (&e)[PARTS]) {
+  Element sum = e[PARTS - 1];
+#pragma unroll
+  for (int w = PARTS & PARTS - 1; FLAT && w > 0; w &= w - 1) sum = combine(e[w - 1], sum);
+  return sum;
+}
 
 // Warps at a barrier. A warp that has given a tile's prefixes reads its sums no more, and need not come to the barrier of tickets.
 constexpr int HALF = WARPS + VECTOR, ALL = WARPS + (ALONE ? 0 : 2 * VECTOR);
@@ -100,7 +107,7 @@ __device__ __forceinline__ void publish_tiles(const Params& p, Shared& s, int v,
     Element e[PARTS];
     sum_parts(s.sums[stage_of(k)], 32 * v + lane % LANES, e);
     arrive<TICKETS, ALL>(k);
-    if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, e[PARTS - 1]);
+    if (p.tiles > 1) publish(tree_of(p, at, v, epoch, lane), at.t, sum_tile(e));
   }
 }
 
@@ -120,7 +127,7 @@ __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, c
     heads |= (u64)head_of(e[w]) << w;
   }
   Prefix before, next;
-  look_back(tree_of(p, at, v, epoch, lane), at.t, e[PARTS - 1], start, before, next);
+  look_back(tree_of(p, at, v, epoch, lane), at.t, sum_tile(e), start, before, next);
   // Again, as to keep them all the while costs more registers than there are. Those of a costly operator lie where prefixes will.
   if constexpr (COSTLY) {
 #pragma unroll
@@ -130,7 +137,7 @@ __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, c
     sum_parts(s.sums[stage_of(k)], mine, e);
   }
   prefixes[0][mine] = before.value;
-  if constexpr (!EXCLUSIVE) prefixes[PARTS][mine] = next.value;
+  if constexpr (NEXT) prefixes[PARTS][mine] = next.value;
 #pragma unroll
   for (int d = 1 << log2_of(PARTS); d >= 1; d /= 2)
 #pragma unroll
@@ -167,7 +174,7 @@ __device__ __forceinline__ void serve_stage(const Params& p, Shared& s, int stag
     if (p.tiles > 1) {
       Element e[PARTS];
       sum_parts(s.sums[stage], 32 * v + lane % LANES, e);
-      publish(tree_of(p, at, v, epoch, lane), at.t, e[PARTS - 1]);
+      publish(tree_of(p, at, v, epoch, lane), at.t, sum_tile(e));
     }
     prefix_tile(p, s, k, at, v, epoch, lane);
     arrive<PREFIXES, HALF>(k);

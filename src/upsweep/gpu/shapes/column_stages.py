@@ -75,9 +75,10 @@ def for_stages(
         return (wide,) if columns >= HALVES_WIDE else ()
     if shape.loose or uneven:
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
-        items, warps, stages = (8, 16, 2) if columns >= WIDE else (16, 8, 3)
-        block = replace(shape, items=items, vector=4, warps=warps, blocks=1, stages=stages)
-        return () if size not in (0, 4) or few else (block,)
+        forms = ((8, 16, 2),) if columns >= WIDE else ((16, 8, 3), (8, 16, 2))[: 1 + (size == 0)]
+        block = replace(shape, vector=4, blocks=1)
+        forms = tuple(replace(block, items=i, warps=w, stages=s) for i, w, s in forms)
+        return () if size not in (0, 4) or few else forms
     if shape.lanes <= 2 and size == 4:
         return (replace(shape, blocks=2, stages=3),)
     return replace(shape, warps=2 * shape.warps, blocks=1, stages=3), replace(shape, blocks=2, stages=3)

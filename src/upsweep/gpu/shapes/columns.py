@@ -203,7 +203,11 @@ def for_flat(size: int) -> tuple[Shape, ...]:
     lanes, lines = power_of_two(-(-size // 4)), 4 if size % 2 else 2
     most, *form = next(form for least, *form in FLAT_FORMS if size >= least)
     times = (max(1, most // (lines * size)) - 1) // 2 * 2 + 1
-    forms = [(1, 8, 2, 1), (1, 4, 3, 1)] if times == 1 else [(k, *form) for k in range(times, 0, -2)]
+    forms = (
+        [(1, 8, 2, 1), (1, 7, 2, 1), (1, 6, 2, 1), (1, 4, 3, 1)]
+        if times == 1
+        else [(k, *form) for k in range(times, 0, -2)]
+    )
     return tuple(
         Shape(
             lanes * lines * k, warps, blocks, lanes=lanes, stages=stages, stretch=-(-size // 4), loose=True, flat=True
