@@ -160,14 +160,6 @@ __device__ __forceinline__ u32 sum_last_segment(const Packed& w, const Heads& he
   return sum_bytes(last);
 }
 
-// The bytes of four words change places: byte b of word c and byte c of word b.
-__device__ __forceinline__ void turn_bytes(u32 (&w)[4]) {
-  const u32 a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[0], w[1], 0x7362);
-  const u32 c = __byte_perm(w[2], w[3], 0x5140), d = __byte_perm(w[2], w[3], 0x7362);
-  w[0] = __byte_perm(a, c, 0x5410); w[1] = __byte_perm(a, c, 0x7632);
-  w[2] = __byte_perm(b, d, 0x5410); w[3] = __byte_perm(b, d, 0x7632);
-}
-
 // A run in four quarters, one in each byte of its words, so that one operation on words combines an item of each with the item before
 // it. Bytes in their order are combined in pairs, in fours, and with the word before: twice the instructions.
 struct Quarters {

@@ -97,6 +97,20 @@ def for_bringing(a: int, m: int, b: int, size: int, step: int) -> Iterator[Shape
         room //= 2
 
 
+TURNING, FULL_WARPS = 248, 0.75
+"""Bytes of a line at most of a tile of narrow items that lanes turn as words, and how full its warps are at least: each writes
+124 bytes of a run, as its last lane's lines are for the one before it."""
+
+
+def for_turning(a: int, b: int, size: int) -> Shape | None:
+    """The shape for such copies of lines of `a` items to runs of `b`; None where too many lanes would be idle."""
+    lines = 124 // size
+    if a * size < SHORT or b < FULL_WARPS * lines * -(-b // lines):
+        return None
+    even = -(-a // -(-a * size // TURNING))
+    return Shape(-(-even * size // 8) * 8 // size, WARPS, 4, lanes=lines)
+
+
 def for_lines(line: int, nbytes: int) -> Shape:
     """The shape for copies of one line of so many bytes, of all that is written: `items` times a piece is stored, and `strips`
     times as many lines as end at a piece have PERIOD bytes. As many blocks as the largest GPUs hold, if there are so many."""
