@@ -64,7 +64,7 @@ class Bring(Choice):
     @property
     def lines(self) -> int:
         _, m, b = self.sides
-        return (1 if self.m_near else m) * (1 if self.b_near else b + self.turned * 4 // self.size)
+        return (1 if self.m_near else m) * (1 if self.b_near else b + 4 * self.turned)
 
     @property
     def line_words(self) -> int:
@@ -186,7 +186,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Bring | None:
     others = sorted(set(range(len(layout.dims))) - set(sides), key=lambda i: -abs(copy.rows[i]))
     pick = [*others, *[0 if i is None else i for i in sides]]
     tiles = layout.with_rows([*[layout.dims[i] for i in others], *extents], pick)
-    shape = for_turning(a, b, copy.size) if _turns(tiles) else None
+    shape = for_turning(a, b) if _turns(tiles) else None
     if shape is not None:
         return Bring(shape, tiles, chip=chip, turned=True)
     for shape in for_bringing(a, m, b, copy.size, copy.size if apart else max(copy.size, nearest)):
@@ -200,10 +200,9 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Bring | None:
 
 
 def _turns(tiles: Layout) -> bool:
-    """Whether lines of narrow items that touch, in two sides, become runs of such items."""
+    """Whether lines of bytes that touch, in two sides, become runs of such bytes."""
     (source,), (copy,) = tiles.loads, tiles.stores
-    near = source.rows[-3] == source.size == copy.size == copy.rows[-1] < 4
-    return near and tiles.dims[-2] == 1 and all(x.grain() >= x.size for x in (source, copy))
+    return source.rows[-3] == source.size == copy.rows[-1] == 1 and tiles.dims[-2] == 1
 
 
 def _sides(layout: Layout, apart: bool) -> list[int | None]:

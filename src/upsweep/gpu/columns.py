@@ -99,16 +99,10 @@ class Columns(Choice):
         align = max(align, item_align, 8)
         sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
         prefixes = rounded_up(
-            rounded_up(sums, item_align) + stages * (parts + self._ends(plan)) * self.width * item, 4
+            rounded_up(sums, item_align) + stages * (parts + (not plan.exclusive)) * self.width * item, 4
         )
         kept = 1 if self.shape.flat else 32 * self.shape.vector
         return lines + rounded_up(prefixes + stages * parts * kept * 4 * plan.segmented, align)
-
-    def _ends(self, plan: Plan) -> bool:
-        """Whether the prefix of the next tile is a result of a tile, and bytes are not combined one after the other."""
-        words = self.layout.bytes > 0 or self.layout.loads[0].woven
-        chained = words and self.shape.lanes == 32 and not plan.segmented
-        return not (plan.exclusive or chained or self.shape.flat)
 
     def reads_bits(self, plan: Plan) -> bool:
         words = self.shape.items in (8, 16, 32) and self.tile // self.shape.warps % 32 == 0
@@ -252,7 +246,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         )
         if dear and (narrow or line >= 4) and shape.warps == WARPS:
             shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
-        staged, uneven = (single or layout.bytes > 0) and not turning, False
+        staged, uneven = single and not turning, False
         if alone and turning:
             piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
@@ -290,7 +284,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
         if dear and not (plan.reduce or turning):
             forms = for_costly(shape)
         if listed and sizes == [4] and item == 1 and not turning:
-            forms = for_listed(shape, columns) or forms
+            forms = for_listed(shape, columns)
         for more in forms:
             made = Columns(more, layout, columns, chip)
             if made.threads <= 1024 and made.fits(plan) and _fill(made):

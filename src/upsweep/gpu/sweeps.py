@@ -186,7 +186,7 @@ def _along(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     turned = any(x.size >= 4 and mode(x, 16) == "SHIFTED" for x in layout.moving())
     reduced = plan.reduce and not (plan.segmented or costly(plan))
     resident = reducing(item, turned) if reduced else 0
-    if fits_whole_rows(whole, rows, item, packed, size - plan.segmented, reduced):
+    if fits_whole_rows(whole, rows, item, packed, size - plan.segmented, plan.segmented, reduced):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
         return Rows(for_whole_rows(whole, item, packed, even, resident), layout, chip=chip)
     grouped = for_grouped(n, rows, item, size, resident) if reduced else None

@@ -2,13 +2,12 @@
 // lies together in the source: neighbours along A, along M too (M_NEAR), along B too (B_NEAR). A run is as much as lies together in
 // the copy: neighbours along B, along M too (M_RUN). Lines come to shared memory in aligned words, as they lie, with the gaps between
 // their items; there runs are put together, in pieces of AT_ONCE items.
-#include "params.cuh"
+#include "bring_bytes.cuh"
 
 constexpr int A = DIMS - 3, M = DIMS - 2, B = DIMS - 1;
 typedef typename bits_of<sizeof(typename Output<0>::Store)>::type T;
 constexpr int SIZE = sizeof(T);
-// Lines of a lane whose items are words of the copy, and with how many lines more a tile is turned.
-constexpr int EACH = SIZE < 4 ? 4 / SIZE : 1, OVER = TURNED ? EACH : 0;
+constexpr int OVER = TURNED ? 4 : 0;  // lines of a tile that the next tile has too
 constexpr u32 LINES_B = B_NEAR ? 1 : TILE_B + OVER, LINES = (M_NEAR ? 1 : TILE_M) * LINES_B;
 
 // The lines of a tile in shared memory. Lanes read neighbours along B, of lines side by side: these lie an odd number of words apart,
@@ -41,56 +40,6 @@ struct Tile {
 template <class X> __device__ __forceinline__ u32 at_byte(const X& x, int byte) {
   if constexpr (sizeof(X) < 4) return (u32)x << 8 * byte;
   else return 0;
-}
-
-// The items of as many words as a word has items change places: item i of word k and item k of word i.
-template <int N> __device__ __forceinline__ void turn(u32 (&w)[N]) {
-  if constexpr (N == 4) turn_bytes(w);
-  else if constexpr (N == 2) {
-    const u32 a = w[0], b = w[1];
-    w[0] = __byte_perm(a, b, 0x5410); w[1] = __byte_perm(a, b, 0x7632);
-  }
-}
-
-// A tile of narrow items whose lines lie along A and whose runs lie along B. Lane l of a warp reads words of lines EACH * l and behind,
-// and turns them. A run begins anywhere within a word, so that each word of it is put together from those of two lanes: the last lane's
-// words are for the one before it.
-template <class X> __device__ __forceinline__ void write_turned(const Tile& tile, char* to, i64 apart, int some_a, int some_b, bool begins) {
-  const u32 lane = threadIdx.x % 32;
-  const u32* from[EACH];
-  u32 bits[EACH];
-#pragma unroll
-  for (int v = 0; v < EACH; v++) {
-    from[v] = (const u32*)(tile.memory + Tile::at_line(0, EACH * lane + v));
-    bits[v] = GRAIN < 4 ? 8 * tile.phase(0, EACH * lane + v) : 0;
-  }
-  // Writes this lane's word of a run; SURE: the run has all of the tile's words and begins before them.
-  auto put = [&](auto sure, char* run, u32 word) {
-    const int ahead = EVEN_RUNS ? 0 : (-(int)(u64)run & 3) / SIZE, first = EACH * lane + ahead;  // items before the first whole word
-    const u32 whole = EVEN_RUNS ? word : __funnelshift_r(word, __shfl_down_sync(0xffffffffu, word, 1), 8 * SIZE * ahead);
-    auto store = [&](int i, u32 x) { *(X*)(run + i * SIZE) = (X)x; };
-    if (lane < 31) {
-      if (sure.value || first + EACH <= some_b) *(u32*)(run + first * SIZE) = whole;
-      else each<EACH>([&](auto v) { if (first + v.value < some_b) store(first + v.value, whole >> 8 * SIZE * v.value); });
-    }
-    if (!sure.value && begins && lane == 0) each<EACH>([&](auto v) { if (v.value < ahead) store(v.value, word >> 8 * SIZE * v.value); });
-  };
-  const bool whole = some_b == TILE_B + OVER && (EVEN_RUNS || !begins);
-#pragma unroll 1
-  for (int a = threadIdx.x / 32 * 2 * EACH; a < some_a; a += THREADS / 32 * 2 * EACH) {
-    u32 w[2][EACH];
-#pragma unroll
-    for (int v = 0; v < EACH; v++) {
-      const u32* x = from[v] + a / EACH;
-      w[0][v] = GRAIN < 4 ? __funnelshift_r(x[0], x[1], bits[v]) : x[0];
-      w[1][v] = GRAIN < 4 ? __funnelshift_r(x[1], x[2], bits[v]) : x[1];
-    }
-    turn(w[0]);
-    turn(w[1]);
-    char* run = to + a * apart;
-    if (whole && a + 2 * EACH <= some_a) each<2 * EACH>([&](auto k) { put(Int<1>{}, run + k.value * apart, w[k.value / EACH][k.value % EACH]); });
-    else each<2 * EACH>([&](auto k) { if (a + k.value < some_a) put(Int<0>{}, run + k.value * apart, w[k.value / EACH][k.value % EACH]); });
-  }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_bring(const __grid_constant__ Params p) {
@@ -143,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_bring(const __grid
   wait_copies<0>();
   __syncthreads();  // the tile is there
 
-  if constexpr (TURNED) return write_turned<T>(tile, p.out[0] + to, out.row[A], some_a, some_b, begins);
+  if constexpr (TURNED) return write_turned({memory, tile.source, in.row[B]}, p.out[0] + to, out.row[A], some_a, some_b, begins);
   typedef Output<0> To;
   if constexpr (STEP > 0) {
     // A thread has every STEPth piece of the only run: these lie equally far apart, in the copy as in a line.

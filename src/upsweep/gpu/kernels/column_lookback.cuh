@@ -6,11 +6,6 @@
 
 constexpr int SUBS = 32 / LANES, MOST = 8, RADIX_BITS = 3 + log2_of(SUBS), RADIX = 1 << RADIX_BITS;
 
-// Operators on bytes allow any order: a prefix after the other takes half the operations of the tree's sweeps.
-constexpr bool CHAINED = (LINE_BYTES > 0 || is_woven<typename Input<0>::Load>) && SUBS == 1 && !SEGMENTED;
-// Whether the prefix of the next tile is a result of this one.
-constexpr bool NEXT = !(EXCLUSIVE || CHAINED || FLAT);
-
 // The sweeps of warp.cuh over the lanes of each column: lane `sub` of them.
 __device__ __forceinline__ Element up_sweep_subs(Element e, int sub) {
 #pragma unroll
@@ -132,7 +127,7 @@ __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element
   const u64* at = first(level);
   if (AHEAD) tree.ask(at, digit(level), asked);
   int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
-  if (NEXT)
+  if (!EXCLUSIVE)
     for (; turn + 1 < tree.p.levels && digit(turn) == RADIX - 1; turn++) {
       Element e[MOST];
       tree.load_group(first(turn), RADIX - 1, e);
@@ -154,7 +149,7 @@ __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element
     } else {
       tree.load_group(here, d, e);
     }
-    if (NEXT && level == turn) {
+    if (!EXCLUSIVE && level == turn) {
       next = p;
       tree.put(e, d, sum);
       fold_group(tree, e, d + 1, next, start);

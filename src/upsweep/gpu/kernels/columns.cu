@@ -9,6 +9,9 @@
 // A ticket after a block's first. Where there is a block for each tile, none takes two.
 __device__ __forceinline__ i64 next_ticket(const Params& p) { return gridDim.x >= p.tickets ? p.tickets : take_ticket(p); }
 
+// Operators on bytes allow any order: a prefix after the other takes half the operations of the tree's sweeps.
+constexpr bool CHAINED = (RAGGED || is_woven<Input<0>::Load>) && SUBS == 1 && !SEGMENTED;
+
 // The warps that read, sum and write.
 struct Worker : Mover {
   using Mover::read;
@@ -142,7 +145,7 @@ struct Worker : Mover {
       read(k, v, strip, at, x, swept);
       Item start = {}, next = {};
       if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of_column(p, at, 32 * v + own);
-      if constexpr (NEXT) next = s.prefixes[stage_of(k)][part(strip) + 1][32 * v + own];
+      if constexpr (!EXCLUSIVE) next = s.prefixes[stage_of(k)][part(strip) + 1][32 * v + own];
       if constexpr (SUBS > 1) {
         down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
         Item following = from_lane(before.value, (lane + LANES) % 32);

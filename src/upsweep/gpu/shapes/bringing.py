@@ -97,18 +97,17 @@ def for_bringing(a: int, m: int, b: int, size: int, step: int) -> Iterator[Shape
         room //= 2
 
 
-TURNING, FULL_WARPS = 248, 0.75
-"""Bytes of a line at most of a tile of narrow items that lanes turn as words, and how full its warps are at least: each writes
-124 bytes of a run, as its last lane's lines are for the one before it."""
+TURNING, TURNED_LINES, FULL_LINES = 120, 124, 0.75
+"""Bytes of a line at most in a tile of bytes that lanes turn as words, and its lines, of which at least so many are there. A warp
+has four lines more, as its last lane's words are for the lane before it."""
 
 
-def for_turning(a: int, b: int, size: int) -> Shape | None:
-    """The shape for such copies of lines of `a` items to runs of `b`; None where too many lanes would be idle."""
-    lines = 124 // size
-    if a * size < SHORT or b < FULL_WARPS * lines * -(-b // lines):
+def for_turning(a: int, b: int) -> Shape | None:
+    """The shape for such copies of lines of `a` bytes to runs of `b`; None where too many lanes would be idle."""
+    if a < SHORT or b < FULL_LINES * TURNED_LINES * -(-b // TURNED_LINES):
         return None
-    even = -(-a // -(-a * size // TURNING))
-    return Shape(-(-even * size // 8) * 8 // size, WARPS, 4, lanes=lines)
+    even = -(-a // -(-a // TURNING))
+    return Shape(-(-even // 8) * 8, WARPS, 4, lanes=TURNED_LINES)
 
 
 def for_lines(line: int, nbytes: int) -> Shape:

@@ -20,12 +20,14 @@ APART = {
     (2, False): ((32, 8), (16, 8)),
     (4, False): ((16, 8),),
     (2, True): ((16, 16),),
+    (8, True): ((16, 4),),
 }
 """Items and warps of lines whose results have places of their own, the best first that fits, in a block alone, by the bytes of an
-item, 0 where four bytes are a word, and whether all lines are one stretch. While results are stored another tile comes. Of a copy
-(H200), item by item, where cp.async copies four bytes or more -> so: x[:, 1:] of 1024 f4 .697 -> .778, bf16 .286 -> .686, bytes
-.123 -> .667; x[:, :-1] of 334 .678 -> .726, .25 -> .52 and .117 -> .51; bf16 x[1:] of 1024 .29 -> .735, x[::2] of 333 .25 -> .60;
-x[:, 1:] of 101 bf16 .24 -> .63. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
+item, 0 where four bytes are a word, 8 where these are every second byte, and whether all lines are one stretch. While results are
+stored another tile comes. Of a copy (H200), item by item, where cp.async copies four bytes or more -> so: x[:, 1:] of 1024 f4
+.697 -> .778, bf16 .286 -> .686, bytes .123 -> .667; x[:, :-1] of 334 .678 -> .726, .25 -> .52 and .117 -> .51; bf16 x[1:] of 1024
+.29 -> .735, x[::2] of 333 .25 -> .60; x[:, 1:] of 101 bf16 .24 -> .63; every second byte of 404 columns, in two warps -> so .54
+-> .62. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
 
 
 def for_stages(
@@ -53,6 +55,8 @@ def for_stages(
         block = replace(shape, vector=-(-columns // 32), blocks=1, strips=1, stretch=columns, loose=True)
         return tuple(replace(block, items=i, warps=w, stages=s) for i, w, s in forms)
     if shape.stretch:
+        if size == 0 and shape.lanes == 32:
+            return (replace(shape, stages=3),)
         if size == 4 and shape.lanes == 16:
             parts, stages = (1, 3) if halves else (2, 4)
             return (replace(shape, items=shape.items // parts, blocks=2, stages=stages),)
@@ -75,10 +79,9 @@ def for_stages(
         return (wide,) if columns >= HALVES_WIDE else ()
     if shape.loose or uneven:
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
-        forms = ((8, 16, 2),) if columns >= WIDE else ((16, 8, 3), (8, 16, 2))[: 1 + (size == 0)]
-        block = replace(shape, vector=4, blocks=1)
-        forms = tuple(replace(block, items=i, warps=w, stages=s) for i, w, s in forms)
-        return () if size not in (0, 4) or few else forms
+        items, warps, stages = (8, 16, 2) if columns >= WIDE or size == 0 else (16, 8, 3)
+        block = replace(shape, items=items, vector=4, warps=warps, blocks=1, stages=stages)
+        return () if size not in (0, 4) or few else (block,)
     if shape.lanes <= 2 and size == 4:
         return (replace(shape, blocks=2, stages=3),)
     return replace(shape, warps=2 * shape.warps, blocks=1, stages=3), replace(shape, blocks=2, stages=3)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from upsweep.gpu.shapes import (
     BLOCKS,
     FEW,
-    PACKED,
     WARPS,
     Chip,
     Shape,
@@ -57,7 +56,9 @@ whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay
 
 
 LONG = 12
-"""The same of rows of bytes, which in tiles leave up to half of one empty: eight warps while their lanes have PACKED items."""
+"""The same of rows of bytes that eight warps do not hold: in tiles they leave up to half of one empty. Of a copy (H200), in tiles
+-> so: xor of 21667 .54 -> .90, maxima of 28000 .83 -> .87 (in ten warps .80), sums of 36001 .58 -> .85, within segments `and` of
+33000 .33 -> .54; but maxima of 42900 .365 -> .29, as their lanes have BYTES items."""
 
 
 def fits_rows(n: int, rows: int, words: int, packed: bool) -> bool:
@@ -87,9 +88,11 @@ def _cut(n: int, lanes: Sequence[int]) -> tuple[int, int]:
     return best, items[best]
 
 
-def fits_whole_rows(n: int, rows: int, words: int, packed: bool, size: int, reduce: bool) -> bool:
+def fits_whole_rows(
+    n: int, rows: int, words: int, packed: bool, size: int, segmented: bool, reduce: bool
+) -> bool:
     if packed:
-        return rows >= WHOLE_ROWS and n <= 32 * LONG * BYTES
+        return rows >= WHOLE_ROWS and n <= 32 * LONG * (BYTES - 16 * segmented)
     warps = TOGETHER if size >= 2 or reduce else TOGETHER // 2
     return rows >= WHOLE_ROWS and n <= warps * 32 * items_for(words)
 
@@ -100,7 +103,7 @@ def for_whole_rows(n: int, words: int, packed: bool, even: bool, resident: int) 
     against .917. `resident`: the warps that share a multiprocessor where rows are reduced, or 0.
     """
     if packed:
-        warps = WARPS if n <= 32 * WARPS * PACKED else LONG
+        warps = WARPS if n <= 32 * WARPS * BYTES else LONG
         lanes, items = _cut(n, range(64, 32 * warps + 1, 32))
         return Shape(items, lanes // 32, max(2, 24 * 32 // lanes), together=True)
     items = items_for(words)
