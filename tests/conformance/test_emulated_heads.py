@@ -16,6 +16,7 @@ LISTED = {
 }
 BYTES = {
     "rows as they lie in pieces of memory": Call("max-uint8", ((530, 470), 1), segments="lengths"),
+    "rows as they lie, backwards": Call("add-uint8", ((530, 471), 1), segments="lengths", reverse=True),
     "rows that begin anywhere": Call(
         "add-int8", ((600, 70), 1), segments="line", exclusive=True, initial="rows"
     ),
@@ -78,6 +79,7 @@ FAULTS = [
     ("rows that begin anywhere", "keep_bytes(last, open[k], anew) : inclusive", "last : inclusive"),
     ("rows as they lie in pieces of memory", "within * ITEMS - before_row", "within * ITEMS"),
     ("rows as they lie in pieces of memory", "if (reach >= d)", "if (lane >= d)"),
+    ("rows as they lie, backwards", "base, BACK_IN)", "base, false)"),
     ("rows of every second byte", "words[2 * i + BACK_IN]", "words[2 * i]"),
     ("rows backwards", "BACK_IN == BACK_OUT ? b", "BACK_IN != BACK_OUT ? b"),
 ]

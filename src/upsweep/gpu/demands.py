@@ -94,7 +94,7 @@ def held(plan: Plan, layout: Layout) -> int:
         (a - b) % 16 == 0 for a, b in zip((x.phase + x.offset, *x.rows), (y.phase + y.offset, *y.rows))
     )
     apart = layout.heads is not None and not layout.listed
-    placed = x.along == y.along == 1 and alike and not apart and mode(x, 16) == "SHIFTED"
+    placed = x.along == y.along and abs(x.along) == 1 and alike and not apart and mode(x, 16) == "SHIFTED"
     return layout.n + 15 * placed
 
 

@@ -49,16 +49,6 @@ __device__ __forceinline__ u32 join_halves(u32 a, u32 b) {
 // The values that change nothing: of sums that lanes hand each other, and of words.
 constexpr u32 NEUTRAL = BYTEWISE != ANDS ? 0 : same<Byte, bool> ? 0x01010101u : 0xffffffffu, EMPTY = MOST ? TURNED * 0x01010101u : NEUTRAL;
 
-// Makes the first bytes neutral, fewer than 16.
-__device__ __forceinline__ void leave_out(Packed& w, int bytes) {
-#pragma unroll
-  for (int i = 0; i < 4 && i < PACKED_WORDS; i++) {
-    const int here = min(max(bytes - 4 * i, 0), 4);
-    const u32 out = (u32)((1ull << 8 * here) - 1);
-    w[i] = (w[i] & ~out) | (EMPTY & out);
-  }
-}
-
 __device__ __forceinline__ u32 sum_bytes(const Packed& w) {
   if constexpr (MOST) {
     u32 odd = EMPTY, even = EMPTY;
@@ -143,6 +133,15 @@ __device__ __forceinline__ u32 bytes_from(int byte) {
   return r;
 }
 __device__ __forceinline__ u32 keep_bytes(u32 word, u32 kept, u32 others = EMPTY) { return (word & kept) | (others & ~kept); }
+// Makes the first bytes neutral, fewer than 16.
+__device__ __forceinline__ void leave_out(Packed& w, int bytes) {
+#pragma unroll
+  for (int i = 0; i < 4 && i < PACKED_WORDS; i++) {
+    const int here = min(max(bytes - 4 * i, 0), 4);
+    w[i] = keep_bytes(w[i], bytes_from(here));
+  }
+}
+
 __device__ __forceinline__ u32 join_bytes(u32 a, u32 b) {
   if constexpr (BITS) return join_bits(a, b);
   else if constexpr (MOST) return __byte_perm(join_halves(a << 8, b << 8), join_halves(a, b), 0x7351);

@@ -194,7 +194,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   wait_copies<0>();
   if constexpr (LISTED) __syncthreads();  // all warps have made their bits
   __syncwarp();  // every lane's copies have landed
-  const int before_row = PLACED_ROWS ? (int)((u64)RowRegion::in<0>(p, row).base & 15) : 0;  // bytes that are no items
+  const int before_row = PLACED_ROWS ? in_piece(RowRegion::in<0>(p, row).base, BACK_IN) : 0;  // bytes that are no items
   const auto own_heads = LISTED ? list.of_run((int)(j - first) + within * ITEMS - before_row) : region.read_heads(p, row, j);
   Prefix before{start, INITIAL}, after = before;
   if constexpr (PACKED) {
