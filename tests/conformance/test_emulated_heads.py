@@ -71,6 +71,23 @@ def test_bytes_within_segments_of_long_rows(emulated, monkeypatch, part):
         assert "upsweep_tiles" in emulated.gpu.loaded
 
 
+PLACED = [
+    Call("max-int8", ((40_001,), 0), reverse=True),
+    Call("add-uint8", ((3, 50_003), 1), exclusive=True, initial="rows"),
+]
+
+
+@parts(2)
+def test_long_rows_of_bytes_are_cut_where_pieces_of_memory_end(emulated, monkeypatch, part):
+    from upsweep.gpu import launch, sweeps
+
+    found, choose = [], launch.choose
+    monkeypatch.setattr(sweeps, "for_small", lambda *_: None)
+    monkeypatch.setattr(launch, "choose", lambda *given: found.append(choose(*given)) or found[-1])
+    assert wrong(PLACED[part], emulated, 1) is None
+    assert {choice.whole - choice.layout.n for _, choice in found if choice.kernel == "tiles"} == {15}
+
+
 FAULTS = [
     ("short", "const int k = threadIdx.x % 32;", "const int k = threadIdx.x % 32 ^ 1;"),
     ("batches", "list[j / 32]", "list[0]"),

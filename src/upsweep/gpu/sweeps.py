@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -112,10 +112,17 @@ class Sums(Choice):
         return declared(plan, layout, numbers, {}, inputs, outputs)
 
 
+@dataclass(frozen=True)
 class Tiles(Choice):
     """Blocks take tiles of long rows by ticket and look back; two warps of a block serve the others."""
 
+    whole: int = 0
+    """Items of a row, with the bytes before it where it is cut where pieces of memory end."""
     kernel = "tiles"
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.whole // self.tile)
 
     @property
     def threads(self) -> int:
@@ -137,6 +144,8 @@ class Tiles(Choice):
         )
 
     def mode(self, plan: Plan, x: Lane, read: bool) -> str:
+        if self.whole > self.layout.n:
+            return "PLACED"
         return (not read and _dense(self.layout, x, self.shape, read)) or super().mode(plan, x, read)
 
 
@@ -213,7 +222,7 @@ def _along(plan: Plan, layout: Layout, chip: Chip) -> Choice:
         _gathered(plan, layout),
         chip.shared,
     )
-    return Tiles(shape, layout, chip=chip)
+    return Tiles(shape, layout, chip=chip, whole=n if plan.segmented else whole)
 
 
 def _sums(plan: Plan, layout: Layout, chip: Chip) -> Sums | None:

@@ -18,18 +18,9 @@ constexpr int PACKED_WORDS = max_of(StoreSlab<0, 32, ITEMS>::RUN / 4, 1);
 typedef u32 Packed[PACKED_WORDS];
 // Whether the bytes of each word lie backwards as they are read, and as they are written.
 constexpr bool BACK_IN = LoadSlab<0, 32, ITEMS>::BACKWARDS, BACK_OUT = StoreSlab<0, 32, ITEMS>::BACKWARDS;
+// Whether rows are cut where pieces of memory end.
+constexpr bool PIECES_CUT = PACKED && Input<0>::mode == PLACED;
 __device__ __forceinline__ u32 in_order(u32 word, bool backwards) { return backwards ? __byte_perm(word, 0, 0x0123) : word; }
-
-// The run as it is read.
-template <class S> __device__ __forceinline__ void read_run(const S& slab, const Row& r, i64 j, Packed& w) {
-  typedef typename Input<0>::Load Load;
-  if constexpr (is_spaced<Load>) {
-    u32 words[S::RUN / 4];
-    slab.read_packed(r, j, words);
-#pragma unroll
-    for (int i = 0; i < PACKED_WORDS; i++) w[i] = second_bytes(Load{}, words[2 * i + BACK_IN], words[2 * i + !BACK_IN]);
-  } else slab.read_packed(r, j, w);
-}
 
 // Booleans in memory may be any byte: those that are not 0 become 1.
 __device__ __forceinline__ void normalize(Packed& w) {
@@ -140,6 +131,18 @@ __device__ __forceinline__ void leave_out(Packed& w, int bytes) {
     const int here = min(max(bytes - 4 * i, 0), 4);
     w[i] = keep_bytes(w[i], bytes_from(here));
   }
+}
+
+// The run as it is read; bytes of the first piece that lie before a row are neutral.
+template <class S> __device__ __forceinline__ void read_run(const S& slab, const Row& r, i64 j, Packed& w) {
+  typedef typename Input<0>::Load Load;
+  if constexpr (is_spaced<Load>) {
+    u32 words[S::RUN / 4];
+    slab.read_packed(r, j, words);
+#pragma unroll
+    for (int i = 0; i < PACKED_WORDS; i++) w[i] = second_bytes(Load{}, words[2 * i + BACK_IN], words[2 * i + !BACK_IN]);
+  } else slab.read_packed(r, j, w);
+  if (PIECES_CUT && j == 0 && slab.lane == 0) leave_out(w, in_piece(r.base, BACK_IN));
 }
 
 __device__ __forceinline__ u32 join_bytes(u32 a, u32 b) {

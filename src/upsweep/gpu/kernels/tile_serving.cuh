@@ -148,7 +148,7 @@ __device__ __forceinline__ void fetch_ahead(const Params& p, i64 ticket, int lan
   if (ticket >= p.tickets) return;
   Place at = place_of(p, ticket);
   i64 j = at.t * TILE;
-  Strip::fetch_items(p, at.row, j, (int)min(p.n - j, (i64)TILE), lane);
+  if (j < p.n) Strip::fetch_items(p, at.row, j, (int)min(p.n - j, (i64)TILE), lane);
 }
 
 // The warp that looks back and takes tickets.
