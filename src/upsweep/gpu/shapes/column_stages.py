@@ -56,7 +56,7 @@ def for_stages(
         return tuple(replace(block, items=i, warps=w, stages=s) for i, w, s in forms)
     if shape.stretch:
         if size == 0 and shape.lanes == 32:
-            return (replace(shape, stages=3),)
+            return (replace(shape, blocks=shape.blocks if shape.vector < 3 else 1, stages=3),)
         if size == 4 and shape.lanes == 16:
             parts, stages = (1, 3) if halves else (2, 4)
             return (replace(shape, items=shape.items // parts, blocks=2, stages=stages),)
