@@ -52,7 +52,7 @@ template <int AT> __device__ __forceinline__ u32 unwoven(const Woven<4, AT>& x) 
 constexpr int log2_of(int x) { return x <= 1 ? 0 : 1 + log2_of(x / 2); }
 constexpr int max_of(int a, int b) { return a > b ? a : b; }
 // The bytes of four words change places: byte b of word c and byte c of word b.
-__device__ __forceinline__ void turn_bytes(u32 (&w)[4]) {
+__device__ __forceinline__ void turn_bytes(u32* w) {
   const u32 a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[0], w[1], 0x7362);
   const u32 c = __byte_perm(w[2], w[3], 0x5140), d = __byte_perm(w[2], w[3], 0x7362);
   w[0] = __byte_perm(a, c, 0x5410); w[1] = __byte_perm(a, c, 0x7632);
