@@ -85,7 +85,7 @@ def test_long_rows_of_bytes_are_cut_where_pieces_of_memory_end(emulated, monkeyp
     monkeypatch.setattr(sweeps, "for_small", lambda *_: None)
     monkeypatch.setattr(launch, "choose", lambda *given: found.append(choose(*given)) or found[-1])
     assert wrong(PLACED[part], emulated, 1) is None
-    assert {choice.whole - choice.layout.n for _, choice in found if choice.kernel == "tiles"} == {15}
+    assert {choice.before for _, choice in found if choice.kernel == "tiles"} == {15}
 
 
 FAULTS = [

@@ -153,7 +153,7 @@ def test_costly_words_within_segments_share_a_multiprocessor_by_three_where_flag
         ("f2", 101, (16, 16, 3)),
         ("f2", 127, (32, 8, 3)),
         ("f2", 3001, (8, 16, 2)),
-        ("i1", 999, (16, 8, 3)),
+        ("i1", 999, (8, 16, 2)),
         ("i1", 333, (32, 8, 2)),
     ],
 )
@@ -712,7 +712,7 @@ def test_a_lane_takes_short_rows_that_lie_one_behind_another(dtype, n, vector):
         (ops.ADD, 4000, 100, {"reverse": True}, "rows", 8, 16),
         (ops.MAX, 4000, 999, {}, "rows", 16, 64),
         (ops.MAX, 4000, 1010, {}, "rows", 16, 80),
-        (ops.MAX, 4000, 1010, {"reverse": True}, "rows", 16, 64),
+        (ops.MAX, 4000, 1010, {"reverse": True}, "rows", 16, 80),
         (ops.MAX, 4000, 1010, {"phase": 1}, "rows", 16, 64),
         (ops.MUL, 4000, 999, {}, "rows", 32, 32),
     ],

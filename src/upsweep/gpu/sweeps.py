@@ -116,13 +116,13 @@ class Sums(Choice):
 class Tiles(Choice):
     """Blocks take tiles of long rows by ticket and look back; two warps of a block serve the others."""
 
-    whole: int = 0
-    """Items of a row, with the bytes before it where it is cut where pieces of memory end."""
+    before: int = 0
+    """The most bytes of a piece of memory before a row, where it is cut where pieces end."""
     kernel = "tiles"
 
     @property
     def tiles(self) -> int:
-        return -(-self.whole // self.tile)
+        return -(-(self.layout.n + self.before) // self.tile)
 
     @property
     def threads(self) -> int:
@@ -144,7 +144,7 @@ class Tiles(Choice):
         )
 
     def mode(self, plan: Plan, x: Lane, read: bool) -> str:
-        if self.whole > self.layout.n:
+        if self.before:
             return "PLACED"
         return (not read and _dense(self.layout, x, self.shape, read)) or super().mode(plan, x, read)
 
@@ -222,7 +222,7 @@ def _along(plan: Plan, layout: Layout, chip: Chip) -> Choice:
         _gathered(plan, layout),
         chip.shared,
     )
-    return Tiles(shape, layout, chip=chip, whole=n if plan.segmented else whole)
+    return Tiles(shape, layout, chip=chip, before=0 if plan.segmented else whole - n)
 
 
 def _sums(plan: Plan, layout: Layout, chip: Chip) -> Sums | None:
