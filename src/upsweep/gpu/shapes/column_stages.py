@@ -11,6 +11,10 @@ WIDE = 2048
 """Columns of words whose lines begin anywhere from which twice the warps hold half the items, in two stages: 3001 columns of f4
 .777 -> .795 of a copy, but 333 .785 -> .741, as each look-back then has less time (H200)."""
 
+IDLE = 1.2
+"""Of columns of bytes the lanes of lines of 256 bytes, by the words of a line, above which lines of 512 bytes are taken as where
+they are WIDE: 778 columns .525 -> .57 of a copy, but 999 .64 -> .545, 1001 and 1501 .605 -> .526 (H200)."""
+
 HALVES_WIDE = 1000
 """Columns of two bytes whose lines begin anywhere from which 16 warps hold 8 items of 256 columns each. Of a copy (H200): bf16 of
 1001 columns .664 -> .683, 2049 .632, 3001 .658 -> .699, 5001 .683 -> .730."""
@@ -27,7 +31,7 @@ item, 0 where four bytes are a word, 8 where these are every second byte, and wh
 stored another tile comes. Of a copy (H200), item by item, where cp.async copies four bytes or more -> so: x[:, 1:] of 1024 f4
 .697 -> .778, bf16 .286 -> .686, bytes .123 -> .667; x[:, :-1] of 334 .678 -> .726, .25 -> .52 and .117 -> .51; bf16 x[1:] of 1024
 .29 -> .735, x[::2] of 333 .25 -> .60; x[:, 1:] of 101 bf16 .24 -> .63; every second byte of 404 columns, in two warps -> so .54
--> .62. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
+-> .62, but of 300 in four .695 -> .64. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
 
 
 def for_stages(
@@ -46,7 +50,8 @@ def for_stages(
     """
     if shape.apart:
         whole = shape.stretch > 0
-        forms = APART.get((size, whole), ()) if columns > SEVERAL else ()
+        least = 3 * 32 if size == 8 else SEVERAL
+        forms = APART.get((size, whole), ()) if columns > least else ()
         return tuple(replace(shape, items=i, warps=w, vector=4, blocks=1, strips=1) for i, w in forms)
     # Two parts of 128 columns leave few lanes idle.
     full = 224 < columns <= 256
@@ -79,7 +84,8 @@ def for_stages(
         return (wide,) if columns >= HALVES_WIDE else ()
     if shape.loose or uneven:
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
-        items, warps, stages = (8, 16, 2) if columns >= WIDE or size == 0 else (16, 8, 3)
+        idle = size == 0 and 64 * -(-columns // 64) > IDLE * columns
+        items, warps, stages = (8, 16, 2) if columns >= WIDE or idle else (16, 8, 3)
         block = replace(shape, items=items, vector=4, warps=warps, blocks=1, stages=stages)
         return () if size not in (0, 4) or few else (block,)
     if shape.lanes <= 2 and size == 4:

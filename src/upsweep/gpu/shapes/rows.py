@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from upsweep.gpu.shapes import (
     BLOCKS,
     FEW,
+    PACKED,
     WARPS,
     Chip,
     Shape,
@@ -56,9 +57,9 @@ whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay
 
 
 LONG = 12
-"""The same of rows of bytes that eight warps do not hold: in tiles they leave up to half of one empty. Of a copy (H200), in tiles
--> so: xor of 21667 .54 -> .90, maxima of 28000 .83 -> .87 (in ten warps .80), sums of 36001 .58 -> .85, within segments `and` of
-33000 .33 -> .54; but maxima of 42900 .365 -> .29, as their lanes have BYTES items."""
+"""The same of rows of bytes that eight warps do not hold, nor a tile. Of a copy (H200), in tiles -> so: xor of 21667 bytes .54 -> .90,
+maxima of 28000 .84 -> .88 (in ten warps .80), sums of 36001 .58 -> .85, minima of 38486 .53 -> .79; but sums of 32768, which fill a
+tile, .92 -> .88, and within segments by flags, which each row turns into bits, 28000 .38 -> .31 and 36000 .42 -> .31."""
 
 
 def fits_rows(n: int, rows: int, words: int, packed: bool) -> bool:
@@ -92,7 +93,9 @@ def fits_whole_rows(
     n: int, rows: int, words: int, packed: bool, size: int, segmented: bool, reduce: bool
 ) -> bool:
     if packed:
-        return rows >= WHOLE_ROWS and n <= 32 * LONG * (BYTES - 16 * segmented)
+        most, tile = 32 * WARPS * (PACKED if segmented else BYTES), 2 * 32 * WARPS * PACKED
+        long = tile < n <= 32 * LONG * BYTES and not segmented
+        return rows >= WHOLE_ROWS and (n <= most or long)
     warps = TOGETHER if size >= 2 or reduce else TOGETHER // 2
     return rows >= WHOLE_ROWS and n <= warps * 32 * items_for(words)
 
