@@ -12,8 +12,8 @@ WIDE = 2048
 .777 -> .795 of a copy, but 333 .785 -> .741, as each look-back then has less time (H200)."""
 
 IDLE = 1.2
-"""Of columns of bytes the lanes of lines of 256 bytes, by the words of a line, above which lines of 512 bytes are taken as where
-they are WIDE: 778 columns .525 -> .57 of a copy, but 999 .64 -> .545, 1001 and 1501 .605 -> .526 (H200)."""
+"""Lanes for a word of a line of bytes that begins anywhere, in tiles of 256 bytes of a line, above which tiles have 512 bytes, as
+WIDE lines have: 778 columns .525 -> .57 of a copy, but 999 .64 -> .545, 1001 and 1501 .605 -> .526 (H200)."""
 
 HALVES_WIDE = 1000
 """Columns of two bytes whose lines begin anywhere from which 16 warps hold 8 items of 256 columns each. Of a copy (H200): bf16 of
@@ -45,7 +45,8 @@ def for_stages(
     of the time before: lines of words that begin anywhere, 333 of f4 .92, 201 .92, 1001 .94, 257 .99, but 150 1.05 and 130
     1.11, as a second part has few; stretches of f4, 24 .92, 33 .88, 50 .95, 64 .95, 65 .92, 96 .97, 101 .97, 13 with half the
     items .95, but 3 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333 .94, 351 .95, but 65 1.11, 255 1.04; of 333
-    bytes, four a word, 1.44, of 999 .91. 101 of bf16 run at .690 of a copy in eight warps of 32 items, at .700 in sixteen of 16.
+    bytes, four a word, 1.44, of 999 .91; stretches of words of 203 bytes .91, of 235 .95, of 250 .93. 101 of bf16 run at .690 of
+    a copy in eight warps of 32 items, at .700 in sixteen of 16.
     Pairs of `halves` in 12 columns ran at .32 with half the items in four stages; nobody has timed them in three.
     """
     if shape.apart:

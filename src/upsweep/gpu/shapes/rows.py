@@ -57,9 +57,9 @@ whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay
 
 
 LONG = 12
-"""The same of rows of bytes that eight warps do not hold, nor a tile. Of a copy (H200), in tiles -> so: xor of 21667 bytes .54 -> .90,
-maxima of 28000 .84 -> .88 (in ten warps .80), sums of 36001 .58 -> .85, minima of 38486 .53 -> .79; but sums of 32768, which fill a
-tile, .92 -> .88, and within segments by flags, which each row turns into bits, 28000 .38 -> .31 and 36000 .42 -> .31."""
+"""The same of rows of bytes that eight warps do not hold, nor a tile. Of a copy (H200), in tiles -> so: xor of 21667 bytes .54 ->
+.90, maxima of 28000 .84 -> .88 (in ten warps .80), sums of 36001 .58 -> .85, minima of 38486 .53 -> .79; but sums of 32768, which
+fill a tile, .92 -> .88, and within segments by flags, which each row turns into bits, 28000 .38 -> .31 and 36000 .42 -> .31."""
 
 
 def fits_rows(n: int, rows: int, words: int, packed: bool) -> bool:
