@@ -104,6 +104,8 @@ HELD = [
     Call("add-uint8", ((2100, 11), 0), segments="offsets", reverse=True, exclusive=True),
     Call("xor-bool", ((1500, 65), 0), segments="lengths"),
     Call("add-int8", ((700, 101), 0), segments="line"),
+    # Tiles of six warps, which are no blocks of the tree.
+    Call("add-uint8", ((1700, 101), 0), reverse=True),
     # Batches that begin at a word, but not at a piece of 16 bytes.
     Call("add-int8", ((3, 804, 7), 1), segments="lengths"),
     Call("max-int8", ((3, 802, 10), 1), reverse=True, exclusive=True),

@@ -32,6 +32,8 @@ class Copy(NamedTuple):
 COPIES = {
     "two sides, runs within words": Copy(1, (70, 133), (1, 0)),
     "two sides of words": Copy(2, (40, 130), (1, 0)),
+    "bytes turned by four": Copy(1, (301, 239), (1, 0), offset=1),
+    "runs that begin at words": Copy(1, (3, 130, 248), (2, 0, 1), offset=4),
     "few neighbours in the copy": Copy(2, (70, 9, 7), (2, 1, 0)),
     "few neighbours in the array": Copy(1, (15, 11, 140), (2, 1, 0)),
     "few neighbours in both": Copy(8, (6, 40, 11), (2, 1, 0)),
@@ -45,6 +47,7 @@ COPIES = {
     "items that lie anywhere": Copy(4, (30, 50), (1, 0), offset=2),
     "wide items": Copy(16, (9, 5, 20), (1, 2, 0), gap=1),
 }
+TURNED = {"bytes turned by four", "runs that begin at words"}
 
 
 def moved(emulated, copy: Copy) -> tuple[np.ndarray, np.ndarray]:
@@ -76,6 +79,7 @@ def test_each_byte_comes_to_its_place(emulated, name, monkeypatch):
     there, want = moved(emulated, COPIES[name])
     assert np.array_equal(there, want)
     assert found[0] is not None
+    assert found[0].turned == (name in TURNED)
 
 
 LINES = {

@@ -17,10 +17,14 @@ LISTED = {
 }
 BYTES = {
     "rows as they lie in pieces of memory": Call("max-uint8", ((530, 470), 1), segments="lengths"),
+    "rows as they lie, backwards": Call("add-uint8", ((530, 471), 1), segments="lengths", reverse=True),
     "rows that begin anywhere": Call(
         "add-int8", ((600, 70), 1), segments="line", exclusive=True, initial="rows"
     ),
-    "backwards": Call("min-int8", ((70, 1000), 1), segments="line", reverse=True, inside="padded"),
+    "rows backwards": Call("min-int8", ((530, 130), 1), segments="line", reverse=True, inside="padded"),
+    "rows of every second byte": Call(
+        "max-uint8", ((530, 130), 1), segments="line", reverse=True, inside="stepped"
+    ),
     "heads of each": Call("xor-bool", ((530, 130), 1), segments="flags"),
 }
 TILES = [
@@ -68,6 +72,23 @@ def test_bytes_within_segments_of_long_rows(emulated, monkeypatch, part):
         assert "upsweep_tiles" in emulated.gpu.loaded
 
 
+PLACED = [
+    Call("max-int8", ((40_001,), 0), reverse=True),
+    Call("add-uint8", ((3, 50_003), 1), exclusive=True, initial="rows"),
+]
+
+
+@parts(2)
+def test_long_rows_of_bytes_are_cut_where_pieces_of_memory_end(emulated, monkeypatch, part):
+    from upsweep.gpu import launch, sweeps
+
+    found, choose = [], launch.choose
+    monkeypatch.setattr(sweeps, "for_small", lambda *_: None)
+    monkeypatch.setattr(launch, "choose", lambda *given: found.append(choose(*given)) or found[-1])
+    assert wrong(PLACED[part], emulated, 1) is None
+    assert {choice.before for _, choice in found if choice.kernel == "tiles"} == {15}
+
+
 FAULTS = [
     ("short", "const int k = first + threadIdx.x % 32;", "const int k = first + threadIdx.x % 32 ^ 1;"),
     ("short, heads in two words", "!= 0) << first;", "!= 0) << 0;"),
@@ -76,6 +97,10 @@ FAULTS = [
     ("rows that begin anywhere", "none &= open[k];", ""),
     ("rows that begin anywhere", "keep_bytes(last, open[k], anew) : inclusive", "last : inclusive"),
     ("rows as they lie in pieces of memory", "within * ITEMS - before_row", "within * ITEMS"),
+    ("rows as they lie in pieces of memory", "if (reach >= d)", "if (lane >= d)"),
+    ("rows as they lie, backwards", "base, BACK_IN)", "base, false)"),
+    ("rows of every second byte", "words[2 * i + BACK_IN]", "words[2 * i]"),
+    ("rows backwards", "BACK_IN == BACK_OUT ? b", "BACK_IN != BACK_OUT ? b"),
 ]
 
 

@@ -9,7 +9,7 @@ from math import gcd, prod
 from upsweep.gpu.choice import Choice
 from upsweep.gpu.layout import Layout
 from upsweep.gpu.shapes import Chip, Shape, power_of_two
-from upsweep.gpu.shapes.bringing import GAPS, MOST, NEAR, SHORT, TOGETHER, for_bringing
+from upsweep.gpu.shapes.bringing import GAPS, MOST, NEAR, SHORT, TOGETHER, for_bringing, for_turning
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
@@ -22,6 +22,8 @@ class Bring(Choice):
     """Whether neighbours along the middle one lie together in the array."""
     b_near: bool = False
     """The same of the last one."""
+    turned: bool = False
+    """Whether words of neighbouring lines are turned in registers."""
     kernel = "bring"
 
     @property
@@ -62,7 +64,7 @@ class Bring(Choice):
     @property
     def lines(self) -> int:
         _, m, b = self.sides
-        return (1 if self.m_near else m) * (1 if self.b_near else b)
+        return (1 if self.m_near else m) * (1 if self.b_near else b + 4 * self.turned)
 
     @property
     def line_words(self) -> int:
@@ -172,7 +174,7 @@ class Bring(Choice):
         }  # fmt: skip
         truths = {
             "M_NEAR": self.m_near, "B_NEAR": self.b_near, "M_RUN": self.m_run, "IN_WORDS": self.in_words,
-            "EVEN_RUNS": self.even or not self.in_words,
+            "EVEN_RUNS": self.even or not self.in_words, "TURNED": self.turned,
         }  # fmt: skip
         return declared(plan, layout, numbers, truths, [{}], [{"grain": copy.grain(copy.size)}])
 
@@ -194,12 +196,21 @@ def tiled(layout: Layout, chip: Chip) -> Iterator[Bring]:
     others = sorted(set(range(len(layout.dims))) - set(sides), key=lambda i: -abs(copy.rows[i]))
     pick = [*others, *[0 if i is None else i for i in sides]]
     tiles = layout.with_rows([*[layout.dims[i] for i in others], *extents], pick)
+    shape = for_turning(a, b) if _turns(tiles) else None
+    if shape is not None:
+        return Bring(shape, tiles, chip=chip, turned=True)
     for shape in for_bringing(a, m, b, copy.size, copy.size if apart else max(copy.size, nearest)):
         near = _near(tiles, shape)
         made = Bring(shape, tiles, chip=chip, m_near=1 in near, b_near=2 in near)
         if (shape.items > 1 and 0 not in near) or made.tickets >= 1 << 31:
             return
         yield made
+
+
+def _turns(tiles: Layout) -> bool:
+    """Whether lines of bytes that touch, in two sides, become runs of such bytes."""
+    (source,), (copy,) = tiles.loads, tiles.stores
+    return source.rows[-3] == source.size == copy.rows[-1] == 1 and tiles.dims[-2] == 1
 
 
 def _sides(layout: Layout, apart: bool) -> list[int | None]:

@@ -44,7 +44,7 @@ _PARTS = {
     "short": f"{_SCAN} params.cuh thread.cuh stretch.cuh short.cu",
     "batches": f"{_SCAN} params.cuh thread.cuh stretch.cuh batches.cu",
     "alike": f"{_SCAN} params.cuh alike.cu",
-    "bring": f"{_SCAN} params.cuh bring_tile.cuh bring.cu",
+    "bring": f"{_SCAN} params.cuh bring_tile.cuh bring_bytes.cuh bring.cu",
     "stepwise": f"{_SCAN} params.cuh bring_tile.cuh stepwise.cu",
     "sums": f"{_SCAN} params.cuh thread.cuh warp.cuh sums.cu",
     "selective": f"{_SELECTIVE} barriers.cuh serving.cuh selective_serving.cuh selective.cu",

@@ -68,7 +68,7 @@ BYTEWISE = {"add": 1, "or_": 2, "and_": 3, "xor": 4, ">": 5, "<": 6}
 
 
 def packing(plan: Plan, layout: Layout) -> int:
-    """The operator that makes sums of bytes four at a time, of rows that may be cut anywhere, or 0."""
+    """The operator that makes sums of bytes, or of every second byte, four at a time, of rows that may be cut anywhere, or 0."""
     known = variant_of(plan.op, plan.accumulators)
     kinds = [
         d.kind if d.itemsize == 1 else "" for d in (*plan.loads, *plan.accumulators, *params.stored(plan))
@@ -76,7 +76,10 @@ def packing(plan: Plan, layout: Layout) -> int:
     truths = [kind == "b" for kind in kinds[1:]]
     alone = len(kinds) == 3 and set(kinds) <= set("biu") and truths[0] == truths[1]
     plain = plan.map is plan.finish is None and not plan.reduce
-    if known is None or not (alone and plain) or layout.loads[0].still or layout.loads[0].size > 1:
+    x = layout.loads[0]
+    # Truths of every second byte stay truths.
+    far = x.size > (2 if (kinds[0] == "b") == truths[0] else 1)
+    if known is None or not (alone and plain) or x.still or far:
         return 0
     return BYTEWISE.get(known[1].vector, 0)
 
@@ -91,7 +94,7 @@ def held(plan: Plan, layout: Layout) -> int:
         (a - b) % 16 == 0 for a, b in zip((x.phase + x.offset, *x.rows), (y.phase + y.offset, *y.rows))
     )
     apart = layout.heads is not None and not layout.listed
-    placed = x.along == y.along == 1 and alike and not apart and mode(x, 16) == "SHIFTED"
+    placed = x.along == y.along and abs(x.along) == 1 and alike and not apart and mode(x, 16) == "SHIFTED"
     return layout.n + 15 * placed
 
 

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -112,10 +112,17 @@ class Sums(Choice):
         return declared(plan, layout, numbers, {}, inputs, outputs)
 
 
+@dataclass(frozen=True)
 class Tiles(Choice):
     """Blocks take tiles of long rows by ticket and look back; two warps of a block serve the others."""
 
+    before: int = 0
+    """The most bytes of a piece of memory before a row, where it is cut where pieces end."""
     kernel = "tiles"
+
+    @property
+    def tiles(self) -> int:
+        return -(-(self.layout.n + self.before) // self.tile)
 
     @property
     def threads(self) -> int:
@@ -137,6 +144,8 @@ class Tiles(Choice):
         )
 
     def mode(self, plan: Plan, x: Lane, read: bool) -> str:
+        if self.before:
+            return "PLACED"
         return (not read and _dense(self.layout, x, self.shape, read)) or super().mode(plan, x, read)
 
 
@@ -186,7 +195,7 @@ def _along(plan: Plan, layout: Layout, chip: Chip) -> Choice:
     turned = any(x.size >= 4 and mode(x, 16) == "SHIFTED" for x in layout.moving())
     reduced = plan.reduce and not (plan.segmented or costly(plan))
     resident = reducing(item, turned) if reduced else 0
-    if fits_whole_rows(whole, rows, item, packed, size - plan.segmented, reduced):
+    if fits_whole_rows(whole, rows, item, packed, size - plan.segmented, plan.segmented, reduced):
         even = all(mode(x, 16) == "ALIGNED" for x in (*layout.moving(), *layout.stores))
         return Rows(for_whole_rows(whole, item, packed, even, resident), layout, chip=chip)
     grouped = for_grouped(n, rows, item, size, resident) if reduced else None
@@ -213,7 +222,7 @@ def _along(plan: Plan, layout: Layout, chip: Chip) -> Choice:
         _gathered(plan, layout),
         chip.shared,
     )
-    return Tiles(shape, layout, chip=chip)
+    return Tiles(shape, layout, chip=chip, before=0 if plan.segmented else whole - n)
 
 
 def _sums(plan: Plan, layout: Layout, chip: Chip) -> Sums | None:

@@ -1,5 +1,5 @@
 // Copies an array into another order of its dimensions: a block copies a tile.
-#include "bring_tile.cuh"
+#include "bring_bytes.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_bring(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
@@ -14,6 +14,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_bring(const __grid
   wait_copies<0>();
   __syncthreads();  // the tile is there
 
+  if constexpr (TURNED) return write_turned({memory, tile.source, p.in_strides[0].row[B]}, p.out[0] + to, out.row[A], some_a, some_b, part.begins);
   typedef Output<0> To;
   if constexpr (STEP > 0) {
     // A thread has every STEPth piece of the only run: these lie equally far apart, in the copy as in a line.

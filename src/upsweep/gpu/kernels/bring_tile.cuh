@@ -7,7 +7,8 @@
 
 constexpr int A = DIMS - 3, M = DIMS - 2, B = DIMS - 1, SIZE = ITEM_BYTES;
 typedef typename bits_of<SIZE>::type T;
-constexpr u32 LINES_B = B_NEAR ? 1 : TILE_B, LINES = (M_NEAR ? 1 : TILE_M) * LINES_B;
+constexpr int OVER = TURNED ? 4 : 0;  // lines of a tile that the next tile has too
+constexpr u32 LINES_B = B_NEAR ? 1 : TILE_B + OVER, LINES = (M_NEAR ? 1 : TILE_M) * LINES_B;
 
 // The tile of a block: where it begins in the source and in the results, and its items along each side.
 struct Part {
@@ -15,15 +16,17 @@ struct Part {
   // Neighbouring blocks write neighbours, so that the cache hands whole lines to memory.
   u32 block = blockIdx.x;
   int a, m, b;
+  bool begins;  // whether runs begin in this tile
 
   __device__ __forceinline__ Part(const Params& p) {
-    b = some_of(p, B, TILE_B);
+    b = some_of(p, B, TILE_B, OVER);
+    begins = to == 0;
     m = some_of(p, M, TILE_M);
 #pragma unroll
     for (int d = A - 1; d >= 0; d--) some_of(p, d, 1);
     a = some_of(p, A, TILE_A);
   }
-  __device__ __forceinline__ int some_of(const Params& p, int d, int tile) {
+  __device__ __forceinline__ int some_of(const Params& p, int d, int tile, int over = 0) {
     const u32 across = (u32)((p.dim[d] + tile - 1) / tile);
     u32 at = block % across;
     asm("" : "+r"(at));  // else the compiler divides 64 bits
@@ -31,7 +34,7 @@ struct Part {
     block /= across;
     from += first * p.in_strides[0].row[d];
     to += first * p.out_strides[0].row[d];
-    return (int)min(p.dim[d] - first, (i64)tile);
+    return (int)min(p.dim[d] - first, (i64)tile + over);
   }
 };
 

@@ -81,7 +81,8 @@ __device__ __forceinline__ Item start_of_column(const Params& p, const Spot& at,
 constexpr int SHARES = COSTLY && (WARPS & (WARPS - 1)) == 0 && WARPS >= SUBS ? SUBS : 1, SHARE = WARPS / SHARES;
 __device__ __forceinline__ int first_warp(int lane) { return SHARES > 1 ? lane / LANES * SHARE : 0; }
 
-// The block sums of the warps, of which the last of a share is that of all lanes before it, too; and the sum of the tile.
+// The block sums of the warps, of which the last of a share is that of all lanes before it, too; and the sum of the tile. Tiles of
+// lines that lanes hold whole are no blocks of the tree.
 __device__ __forceinline__ Element sum_warps(const Element (&sums)[PARTS][WIDTH], int v, int lane, Element (&e)[SHARE]) {
 #pragma unroll
   for (int w = 0; w < SHARE; w++) e[w] = sums[(first_warp(lane) + w + 1) * STRIPS - 1][32 * v + lane % LANES];
@@ -93,7 +94,10 @@ __device__ __forceinline__ Element sum_warps(const Element (&sums)[PARTS][WIDTH]
     e[SHARE - 1] = up_sweep_subs(e[SHARE - 1], lane / LANES);
     return from_lane(e[SHARE - 1], 32 - LANES + lane % LANES);
   }
-  return e[SHARE - 1];
+  Element sum = e[SHARE - 1];
+#pragma unroll
+  for (int w = SHARE & SHARE - 1; FLAT && w > 0; w &= w - 1) sum = combine(e[w - 1], sum);
+  return sum;
 }
 
 // Warps at a barrier. A warp that has given a tile's prefixes reads its sums no more, and need not come to the barrier of tickets.

@@ -63,14 +63,6 @@ template <int I> struct Read : Read<I + 1> {
 };
 template <> struct Read<INPUTS> {};
 
-// Results of SPLIT are words of bytes, of which each belongs to a column. Four words become the same byte of each, four times.
-__device__ __forceinline__ void turn_bytes(u32* w) {
-  u32 a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[2], w[3], 0x5140);
-  u32 c = __byte_perm(w[0], w[1], 0x7362), d = __byte_perm(w[2], w[3], 0x7362);
-  w[0] = __byte_perm(a, b, 0x5410); w[1] = __byte_perm(a, b, 0x7632);
-  w[2] = __byte_perm(c, d, 0x5410); w[3] = __byte_perm(c, d, 0x7632);
-}
-
 struct Walker {
   const Params& p;
   char* memory;
@@ -179,7 +171,7 @@ struct Walker {
     union { Store x[HIGH]; u32 words[HIGH]; Piece piece[SPLIT][PIECES]; } line;
 #pragma unroll
     for (int h = 0; h < HIGH; h++) line.x[h] = convert<Store>(get<O>(y[h]));
-    if constexpr (SPLIT == 4) turn_bytes(line.words);
+    if constexpr (SPLIT == 4) turn_bytes(line.words);  // the results are words of bytes, each of which belongs to a column
 #pragma unroll
     for (int b = 0; b < SPLIT; b++) {
       char*& to = out[O][v * SPLIT + b];

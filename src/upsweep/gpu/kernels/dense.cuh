@@ -75,6 +75,7 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
   }
 
   // The run as words of four bytes.
+  static constexpr bool BACKWARDS = false;
   __device__ __forceinline__ void read_packed(const Row& r, i64 j, u32* out) const {
     const int start = begin(r, j);
     u32 w[RUN / 4 + 4];
@@ -142,32 +143,35 @@ template <class T, int HOW, int LANES, int N> struct DenseSlab {
   }
 };
 
+// The bytes of a piece of memory before the byte at an address, or behind it.
+__device__ __forceinline__ int in_piece(const char* at, bool behind) { return (int)(u64)at & 15 ^ (behind ? 15 : 0); }
+
 // A row of bytes, each at its place in a piece of memory: lanes hold whole pieces, and the bytes before the row's first are for the
 // reader to leave out.
-template <class T, int LANES, int N> struct PlacedSlab : Slab<T, SHIFTED, false, 1, LANES, N> {
-  typedef Slab<T, SHIFTED, false, 1, LANES, N> Base;
-  using Base::lane; using Base::piece;
+template <class T, bool FLIP, int LANES, int N> struct PlacedSlab : Slab<T, SHIFTED, FLIP, 1, LANES, N> {
+  typedef Slab<T, SHIFTED, FLIP, 1, LANES, N> Base;
+  using Base::lane; using Base::piece; using Base::place;
   static __device__ __forceinline__ PlacedSlab of(char* shared, int at, int lane) { return {Base::of(shared, at, lane)}; }
 
-  // The address of the first piece, and the bytes that exist from there.
+  // The address of the lowest piece, and the bytes that exist from there.
   struct Stretch { char* low; int from, to; };
   static __device__ __forceinline__ Stretch stretch(const Row& r, i64 j) {
-    const int shift = (int)((u64)r.base & 15);
-    return {r.base + j - shift, j == 0 ? shift : 0, (int)min(r.n - j + shift, (i64)Base::BYTES)};
+    const int before = in_piece(r.base, FLIP), first = j == 0 ? before : 0, last = (int)min(r.n - j + before, (i64)Base::BYTES);
+    if (FLIP) return {r.base + 1 + before - j - Base::BYTES, Base::BYTES - last, Base::BYTES - first};
+    return {r.base - before + j, first, last};
   }
   template <bool AGAIN = false> __device__ __forceinline__ void load(const Row& r, i64 j) const {
     const Stretch s = stretch(r, j);
 #pragma unroll
     for (int c = lane; c < Base::PIECES; c += LANES)
-      if (16 * c < s.to) copy_piece_async<AGAIN>(shared_address(piece(c)), s.low + 16 * c, min(s.to - 16 * c, 16));
+      if (16 * c < s.to && (!FLIP || 16 * c + 16 > s.from)) copy_piece_async<AGAIN>(shared_address(piece(c)), s.low + 16 * c, min(s.to - 16 * c, 16));
   }
   __device__ __forceinline__ void read_packed(const Row&, i64, u32* out) const {
+    u32 w[N / 4];
 #pragma unroll
-    for (int c = 0; c < N / 16; c++) put(out + 4 * c, *(const uint4*)piece(lane * N / 16 + c));
-  }
-  __device__ __forceinline__ void write_packed(const Row&, i64, const u32* in) const {
+    for (int c = 0; c < N / 16; c++) put(w + 4 * c, *(const uint4*)piece(place() * N / 16 + c));
 #pragma unroll
-    for (int c = 0; c < N / 16; c++) *(uint4*)piece(lane * N / 16 + c) = four(in + 4 * c);
+    for (int i = 0; i < N / 4; i++) out[i] = w[FLIP ? N / 4 - 1 - i : i];
   }
   template <bool STREAMED> __device__ __forceinline__ void store(const Row& r, i64 j, bool exists) const {
     if (!exists) return;

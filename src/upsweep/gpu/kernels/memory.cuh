@@ -129,17 +129,18 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
     }
   }
 
-  // The run of bytes, as words of four.
+  // The run of bytes, as words of four; where it lies BACKWARDS the last byte of a word comes first.
+  static constexpr bool BACKWARDS = FLIP;
   __device__ __forceinline__ void read_packed(const Row& r, i64 j, u32* out) const {
     u32 w[RUN / 4 + 4];
     read_words(place() * RUN, MODE == SHIFTED ? (int)((u64)low(r, j) & 15) : 0, w);
 #pragma unroll
-    for (int i = 0; i < RUN / 4; i++) out[i] = FLIP ? __byte_perm(w[RUN / 4 - 1 - i], 0, 0x0123) : w[i];
+    for (int i = 0; i < RUN / 4; i++) out[i] = w[FLIP ? RUN / 4 - 1 - i : i];
   }
   __device__ __forceinline__ void write_packed(const Row&, i64, const u32* in) const {
     u32 w[RUN / 4 + 1];
 #pragma unroll
-    for (int i = 0; i < RUN / 4; i++) w[i] = FLIP ? __byte_perm(in[RUN / 4 - 1 - i], 0, 0x0123) : in[i];
+    for (int i = 0; i < RUN / 4; i++) w[i] = in[FLIP ? RUN / 4 - 1 - i : i];
 #pragma unroll
     for (int c = 0; c < RUN / 16; c++)
       *(uint4*)piece(place() * RUN / 16 + c) = make_uint4(w[4 * c], w[4 * c + 1], w[4 * c + 2], w[4 * c + 3]);
@@ -208,20 +209,24 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
   }
 
  private:
+  template <int WORDS> static __device__ __forceinline__ void turn_words(u32* w, int shift) {
+    if constexpr (LANES == 32 && SIZE < 4) realign_together<WORDS>(w, shift);
+    else realign<SIZE, WORDS>(w, shift);
+  }
   __device__ __forceinline__ void read_words(int own, int shift, u32 (&w)[RUN / 4 + 4]) const {
 #pragma unroll
     for (int c = 0; c < RUN / 16 + SLACK; c++) {
       uint4 v = *(const uint4*)piece(own / 16 + c);
       w[4 * c] = v.x; w[4 * c + 1] = v.y; w[4 * c + 2] = v.z; w[4 * c + 3] = v.w;
     }
-    if constexpr (MODE == SHIFTED) realign<SIZE, RUN / 4>(w, shift);
+    if constexpr (MODE == SHIFTED) turn_words<RUN / 4>(w, shift);
   }
   // The 16 bytes of the slab that belong into piece c of global memory, which starts `shift` bytes before the slab.
   __device__ __forceinline__ uint4 shifted_piece(int c, int shift) const {
     if (MODE != SHIFTED || shift == 0) return *(const uint4*)piece(c);
     uint4 a = *(const uint4*)piece(c > 0 ? c - 1 : 0), b = *(const uint4*)piece(c);
     u32 w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-    realign<SIZE, 4>(w, 16 - shift);
+    turn_words<4>(w, 16 - shift);
     return make_uint4(w[0], w[1], w[2], w[3]);
   }
 };

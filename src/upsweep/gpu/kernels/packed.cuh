@@ -14,8 +14,13 @@ constexpr u32 TURNED = MOST ? (BYTEWISE == MINS ? 0xff : 0) ^ (same<Byte, i8> ? 
 constexpr bool PACKED = BYTEWISE != NONE && ITEMS >= 16;
 
 // Words of a run. The functions below are also compiled for other types, and never called for them.
-constexpr int PACKED_WORDS = max_of(max_of(LoadSlab<0, 32, ITEMS>::RUN, StoreSlab<0, 32, ITEMS>::RUN) / 4, 1);
+constexpr int PACKED_WORDS = max_of(StoreSlab<0, 32, ITEMS>::RUN / 4, 1);
 typedef u32 Packed[PACKED_WORDS];
+// Whether the bytes of each word lie backwards as they are read, and as they are written.
+constexpr bool BACK_IN = LoadSlab<0, 32, ITEMS>::BACKWARDS, BACK_OUT = StoreSlab<0, 32, ITEMS>::BACKWARDS;
+// Whether rows are cut where pieces of memory end.
+constexpr bool PIECES_CUT = PACKED && Input<0>::mode == PLACED;
+__device__ __forceinline__ u32 in_order(u32 word, bool backwards) { return backwards ? __byte_perm(word, 0, 0x0123) : word; }
 
 // Booleans in memory may be any byte: those that are not 0 become 1.
 __device__ __forceinline__ void normalize(Packed& w) {
@@ -34,16 +39,6 @@ __device__ __forceinline__ u32 join_halves(u32 a, u32 b) {
 }
 // The values that change nothing: of sums that lanes hand each other, and of words.
 constexpr u32 NEUTRAL = BYTEWISE != ANDS ? 0 : same<Byte, bool> ? 0x01010101u : 0xffffffffu, EMPTY = MOST ? TURNED * 0x01010101u : NEUTRAL;
-
-// Makes the first bytes neutral, fewer than 16.
-__device__ __forceinline__ void leave_out(Packed& w, int bytes) {
-#pragma unroll
-  for (int i = 0; i < 4 && i < PACKED_WORDS; i++) {
-    const int here = min(max(bytes - 4 * i, 0), 4);
-    const u32 out = (u32)((1ull << 8 * here) - 1);
-    w[i] = (w[i] & ~out) | (EMPTY & out);
-  }
-}
 
 __device__ __forceinline__ u32 sum_bytes(const Packed& w) {
   if constexpr (MOST) {
@@ -89,8 +84,8 @@ __device__ __forceinline__ void scan_bytes(Packed& w, u32 before) {
   u32 carry = MOST ? ((before ^ TURNED) & 0xff) * 0x01010101u : (before & 0xff) * (BITS ? 0x01010101u : 0x00010001u);
 #pragma unroll
   for (int i = 0; i < PACKED_WORDS; i++) {
-    const u32 last = carry, inclusive = scan_word(w[i], carry);
-    w[i] = EXCLUSIVE ? __byte_perm(last, inclusive, 0x6540) : inclusive;
+    const u32 last = carry, inclusive = scan_word(in_order(w[i], BACK_IN), carry);
+    w[i] = in_order(EXCLUSIVE ? __byte_perm(last, inclusive, 0x6540) : inclusive, BACK_OUT);
   }
 }
 
@@ -115,9 +110,41 @@ __device__ __forceinline__ u32 eight(const Heads& heads, int at) {
   const u32 low = heads.w[at / 32 % HEAD_WORDS], high = heads.w[(at / 32 + 1) % HEAD_WORDS];
   return __funnelshift_r(low, high, at % 32) & 0xff;
 }
-// 0xff for each byte whose lowest bit is set.
-__device__ __forceinline__ u32 filled(u32 bits) { return (bits & 0x01010101u) * 0xffu; }
+// 0xff for each byte whose highest bit is set.
+__device__ __forceinline__ u32 filled(u32 bits) {
+  u32 r;
+  asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(r) : "r"(bits));
+  return r;
+}
+// 0xff for each byte of a word as it is read from one on, which may lie behind its last.
+__device__ __forceinline__ u32 bytes_from(int byte) {
+  u32 r, bit = max(8 * byte, 0);
+  if constexpr (BACK_IN) asm("shr.b32 %0, %1, %2;" : "=r"(r) : "r"(FULL), "r"(bit));
+  else asm("shl.b32 %0, %1, %2;" : "=r"(r) : "r"(FULL), "r"(bit));
+  return r;
+}
 __device__ __forceinline__ u32 keep_bytes(u32 word, u32 kept, u32 others = EMPTY) { return (word & kept) | (others & ~kept); }
+// Makes the first bytes neutral, fewer than 16.
+__device__ __forceinline__ void leave_out(Packed& w, int bytes) {
+#pragma unroll
+  for (int i = 0; i < 4 && i < PACKED_WORDS; i++) {
+    const int here = min(max(bytes - 4 * i, 0), 4);
+    w[i] = keep_bytes(w[i], bytes_from(here));
+  }
+}
+
+// The run as it is read; bytes of the first piece that lie before a row are neutral.
+template <class S> __device__ __forceinline__ void read_run(const S& slab, const Row& r, i64 j, Packed& w) {
+  typedef typename Input<0>::Load Load;
+  if constexpr (is_spaced<Load>) {
+    u32 words[S::RUN / 4];
+    slab.read_packed(r, j, words);
+#pragma unroll
+    for (int i = 0; i < PACKED_WORDS; i++) w[i] = second_bytes(Load{}, words[2 * i + BACK_IN], words[2 * i + !BACK_IN]);
+  } else slab.read_packed(r, j, w);
+  if (PIECES_CUT && j == 0 && slab.lane == 0) leave_out(w, in_piece(r.base, BACK_IN));
+}
+
 __device__ __forceinline__ u32 join_bytes(u32 a, u32 b) {
   if constexpr (BITS) return join_bits(a, b);
   else if constexpr (MOST) return __byte_perm(join_halves(a << 8, b << 8), join_halves(a, b), 0x7351);
@@ -125,27 +152,14 @@ __device__ __forceinline__ u32 join_bytes(u32 a, u32 b) {
 }
 
 // The sum of the run from its last head on.
-__device__ __forceinline__ Element last_segment(const Packed& w, const Heads& heads) {
-  Heads since;
-  bool later = false;
+__device__ __forceinline__ u32 sum_last_segment(const Packed& w, const Heads& heads) {
+  int head = 31 - __clz(heads.w[0]);
 #pragma unroll
-  for (int q = HEAD_WORDS - 1; q >= 0; q--) {
-    since.w[q] = later ? 0 : FULL << (31 - __clz(heads.w[q] | 1));
-    later |= heads.w[q] != 0;
-  }
+  for (int q = 1; q < HEAD_WORDS; q++) head = heads.w[q] ? 32 * q + 31 - __clz(heads.w[q]) : head;
   Packed last;
 #pragma unroll
-  for (int i = 0; i < PACKED_WORDS; i++)
-    last[i] = keep_bytes(w[i], filled((since.w[i / 8 % HEAD_WORDS] >> 4 * (i % 8) & 15) * 0x00204081u));
-  return byte_element(sum_bytes(last), any_head(heads));
-}
-
-// The bytes of four words change places: byte b of word c and byte c of word b.
-__device__ __forceinline__ void turn_bytes(u32 (&w)[4]) {
-  const u32 a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[0], w[1], 0x7362);
-  const u32 c = __byte_perm(w[2], w[3], 0x5140), d = __byte_perm(w[2], w[3], 0x7362);
-  w[0] = __byte_perm(a, c, 0x5410); w[1] = __byte_perm(a, c, 0x7632);
-  w[2] = __byte_perm(b, d, 0x5410); w[3] = __byte_perm(b, d, 0x7632);
+  for (int i = 0; i < PACKED_WORDS; i++) last[i] = keep_bytes(w[i], bytes_from(head - 4 * i));
+  return sum_bytes(last);
 }
 
 // A run in four quarters, one in each byte of its words, so that one operation on words combines an item of each with the item before
@@ -155,7 +169,7 @@ struct Quarters {
   u32 w[PART][4], open[4 * PART];  // the items; 0xff where no segment starts
   u32 sums, free;  // of each quarter's last segment, with the quarters before; 0xff where none starts up to the quarter's end
 
-  __device__ __forceinline__ u32& item(int k) { return w[k / 4][k % 4]; }
+  __device__ __forceinline__ u32& item(int k) { return w[k / 4][BACK_IN ? 3 - k % 4 : k % 4]; }
 
   __device__ __forceinline__ Quarters(const Packed& run, const Heads& heads) {
     u32 starts = 0, last = EMPTY, one = FULL;
@@ -172,7 +186,7 @@ struct Quarters {
 #pragma unroll
         for (int b = 0; b < 4; b++) starts |= eight(heads, b * 4 * PART + k) << 8 * b;
       }
-      open[k] = ~filled(starts >> k % 8);
+      open[k] = ~filled(starts << (7 - k % 8));
       one &= open[k];
       last = item(k) = join_bytes(keep_bytes(last, open[k]), item(k));
     }
@@ -181,12 +195,12 @@ struct Quarters {
     sums = join_bytes(keep_bytes(last << 8, one & 0xffffff00u), last);
     sums = join_bytes(keep_bytes(sums << 16, two & 0xffff0000u), sums);
   }
-  __device__ __forceinline__ Element last_segment() const { return byte_element(sums >> 24 ^ TURNED, free >> 24 == 0); }
+  __device__ __forceinline__ u32 last_segment() const { return sums >> 24 ^ TURNED; }
+  __device__ __forceinline__ bool headed() const { return free >> 24 == 0; }
 
   // The prefixes of the run, which follows `before`; segments start from `start`.
-  __device__ __forceinline__ void finish(const Prefix& before, const Item& start, Packed& run) {
-    const u32 anew = INITIAL ? (convert<u32>(start.head) & 0xff) * 0x01010101u : EMPTY;
-    const u32 carry = ((byte_of(before) ^ TURNED) & 0xff) * 0x01010101u;
+  __device__ __forceinline__ void finish(u32 before, u32 start, Packed& run) {
+    const u32 anew = (start ^ TURNED) * 0x01010101u, carry = ((before ^ TURNED) & 0xff) * 0x01010101u;
     const u32 behind = __byte_perm(carry, join_bytes(keep_bytes(carry, free, anew), sums), 0x6540);  // the quarters before
     u32 none = FULL, last = behind;
 #pragma unroll
@@ -198,28 +212,49 @@ struct Quarters {
     }
 #pragma unroll
     for (int i = 0; i < PART; i++) {
-      turn_bytes(w[i]);
+      u32 words[4];
 #pragma unroll
-      for (int b = 0; b < 4; b++) run[(b * PART + i) % PACKED_WORDS] = w[i][b];
+      for (int b = 0; b < 4; b++) words[b] = w[i][BACK_IN == BACK_OUT ? b : 3 - b];
+      turn_bytes(words);
+#pragma unroll
+      for (int b = 0; b < 4; b++) run[(b * PART + i) % PACKED_WORDS] = words[b];
     }
   }
 };
 
-// The sum of all lanes; in aligned groups of LANES lanes the sum up to this one, and from these the sum of those before it.
+// The sum of all lanes.
 __device__ __forceinline__ u32 sum_lanes(u32 sum) {
   return BYTEWISE == ADDS ? __reduce_add_sync(FULL, sum) : MOST ? __reduce_max_sync(FULL, sum) : BYTEWISE == ORS ? __reduce_or_sync(FULL, sum)
        : BYTEWISE == ANDS ? __reduce_and_sync(FULL, sum) : __reduce_xor_sync(FULL, sum);
 }
-template <int LANES = 32> __device__ __forceinline__ u32 sum_to(u32 sum, int lane) {
-#pragma unroll
-  for (int d = 1; d < LANES; d *= 2) {
-    u32 left = __shfl_up_sync(FULL, sum, d);
-    if (lane >= d) sum = join(left, sum);
-  }
-  return sum;
-}
-__device__ __forceinline__ u32 before_lane(u32 sums, int lane) {
-  sums = __shfl_up_sync(FULL, sums, 1);
-  return lane ? sums : NEUTRAL;
-}
+// The lane in which the last segment of lanes begins: bit l of `heads` says that one starts in the run of lane l.
+__device__ __forceinline__ int last_lane(u32 heads) { return max(31 - __clz(heads), 0); }
 
+// In aligned groups of LANES lanes: the sums up to each lane of the segment that it is in, and the lanes in which segments start.
+template <int LANES = 32> struct ByteSums {
+  u32 sums, heads;
+  int lane;
+
+  __device__ __forceinline__ ByteSums(u32 sum, bool head, int lane) : sums(sum), heads(0), lane(lane) {
+    int reach = lane;  // lanes before this one in the same segment
+    if constexpr (SEGMENTED) {
+      heads = __ballot_sync(FULL, head);
+      if (LANES < 32) heads = heads >> threadIdx.x % 32 / LANES * LANES & ((1u << LANES % 32) - 1);
+      reach -= last_lane(heads & ((2u << lane) - 1));
+    }
+#pragma unroll
+    for (int d = 1; d < LANES; d *= 2) {
+      u32 left = __shfl_up_sync(FULL, sums, d);
+      if (reach >= d) sums = join(left, sums);
+    }
+  }
+  __device__ __forceinline__ Element last() const { return byte_element(sums, heads != 0); }
+  // The prefix of this lane, of a group with the prefix `before`; segments start from `start`.
+  __device__ __forceinline__ u32 before(const Prefix& before, u32 start) const {
+    const u32 left = __shfl_up_sync(FULL, sums, 1);
+    const bool anew = (heads & ((1u << lane) - 1)) != 0;
+    return join(anew ? start : byte_of(before), lane ? left : NEUTRAL);
+  }
+};
+// What segments start from, but for the first of a row.
+__device__ __forceinline__ u32 byte_of(const Item& start) { return INITIAL ? convert<u32>(start.head) & 0xff ^ TURNED : NEUTRAL & 0xff; }

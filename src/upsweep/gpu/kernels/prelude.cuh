@@ -51,6 +51,18 @@ template <int AT> __device__ __forceinline__ u32 unwoven(const Woven<4, AT>& x) 
 
 constexpr int log2_of(int x) { return x <= 1 ? 0 : 1 + log2_of(x / 2); }
 constexpr int max_of(int a, int b) { return a > b ? a : b; }
+// The bytes of four words change places: byte b of word c and byte c of word b.
+__device__ __forceinline__ void turn_bytes(u32* w) {
+  const u32 a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[0], w[1], 0x7362);
+  const u32 c = __byte_perm(w[2], w[3], 0x5140), d = __byte_perm(w[2], w[3], 0x7362);
+  w[0] = __byte_perm(a, c, 0x5410); w[1] = __byte_perm(a, c, 0x7632);
+  w[2] = __byte_perm(b, d, 0x5410); w[3] = __byte_perm(b, d, 0x7632);
+}
+
+// Of two words of every second byte, the bytes that count.
+template <class T, int AT> __device__ __forceinline__ u32 second_bytes(Spaced<T, 2, AT>, u32 low, u32 high) {
+  return unwoven(Woven<2, AT>{{low, high}});
+}
 
 // The number that a narrow float is made of. A double goes toward zero, and its last bit is set where that is not exact
 // ("rounding to odd", Boldo and Melquiond 2008), so that the number is rounded only once.

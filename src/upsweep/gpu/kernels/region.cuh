@@ -8,7 +8,7 @@ template <class T, class M, int LANES, int N, int HOW = M::mode> struct SlabOf {
 template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, ALIGNED> { typedef Slab<T, ALIGNED, M::flip, M::grain, LANES, N> type; };
 template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, SHIFTED> { typedef Slab<T, SHIFTED, M::flip, M::grain, LANES, N> type; };
 template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, STRIDED> { typedef Slab<T, STRIDED, M::flip, M::grain, LANES, N> type; };
-template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, PLACED> { typedef PlacedSlab<T, LANES, N> type; };
+template <class T, class M, int LANES, int N> struct SlabOf<T, M, LANES, N, PLACED> { typedef PlacedSlab<T, M::flip, LANES, N> type; };
 template <int I, int LANES, int N> using LoadSlab = typename SlabOf<typename Input<I>::Load, Input<I>, LANES, N>::type;
 template <int O, int LANES, int N> using StoreSlab = typename SlabOf<typename Output<O>::Store, Output<O>, LANES, N>::type;
 

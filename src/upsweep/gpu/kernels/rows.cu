@@ -18,7 +18,7 @@ __device__ __forceinline__ void arrive_at_cluster() { asm volatile("barrier.clus
 __device__ __forceinline__ void await_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // Where all rows have one list of heads, a block makes bits of those of its items for all its warps. Bit 32 is the first.
-constexpr bool LISTED = SEGMENTED && !HEADS_HERE, PLACED_ROWS = PACKED && Input<0>::mode == PLACED;
+constexpr bool LISTED = SEGMENTED && !HEADS_HERE;
 constexpr int PART = LANES * ITEMS, LIST = (ROW_WARPS * PART + 31) / 32;
 struct List {
   u32 w[LIST + 3];
@@ -46,7 +46,7 @@ struct List {
   }
   // Of a run that begins so many items after the first.
   __device__ __forceinline__ HeadsOfRun<ITEMS> of_run(int at) const {
-    constexpr bool WHOLE = ITEMS % 32 == 0 && !PLACED_ROWS;
+    constexpr bool WHOLE = ITEMS % 32 == 0 && !PIECES_CUT;
     HeadsOfRun<ITEMS> heads;
     const u32* from = w + 1 + (at >> 5);
 #pragma unroll
@@ -194,25 +194,23 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   wait_copies<0>();
   if constexpr (LISTED) __syncthreads();  // all warps have made their bits
   __syncwarp();  // every lane's copies have landed
-  const int before_row = PLACED_ROWS ? (int)((u64)RowRegion::in<0>(p, row).base & 15) : 0;  // bytes that are no items
+  const int before_row = PIECES_CUT ? in_piece(RowRegion::in<0>(p, row).base, BACK_IN) : 0;  // bytes that are no items
   const auto own_heads = LISTED ? list.of_run((int)(j - first) + within * ITEMS - before_row) : region.read_heads(p, row, j);
   Prefix before{start, INITIAL}, after = before;
   if constexpr (PACKED) {
     Packed w;
     const Row from = RowRegion::in<0>(p, row);
-    region.template load_slab<0>().read_packed(from, j, w);
+    read_run(region.template load_slab<0>(), from, j, w);
     normalize(w);
-    if (PLACED_ROWS && j == 0 && within == 0) leave_out(w, before_row);
     if constexpr (SEGMENTED) {
       Quarters quarters(w, own_heads);
-      Element sums = up_sweep<LANES>(quarters.last_segment(), within);
-      if constexpr (SHARED_ROWS) meet(p, sums, warp, lane, own, start, before, after);
-      down_sweep<LANES>(before, within, sums, start);
-      quarters.finish(before, start, w);
+      const ByteSums<LANES> sums(quarters.last_segment(), quarters.headed(), within);
+      if constexpr (SHARED_ROWS) meet(p, sums.last(), warp, lane, own, start, before, after);
+      quarters.finish(sums.before(before, byte_of(start)), byte_of(start), w);
     } else {
-      u32 sums = sum_to<LANES>(sum_bytes(w), within);
-      if constexpr (SHARED_ROWS) meet(p, byte_element(sums), warp, lane, own, start, before, after);
-      scan_bytes(w, join(byte_of(before), before_lane(sums, within)));
+      const ByteSums<LANES> sums(sum_bytes(w), false, within);
+      if constexpr (SHARED_ROWS) meet(p, sums.last(), warp, lane, own, start, before, after);
+      scan_bytes(w, sums.before(before, NEUTRAL));
     }
     __syncwarp();  // all lanes have read their runs
     region.template store_slab<0>().write_packed(RowRegion::out<0>(p, row), j, w);

@@ -112,7 +112,7 @@ __device__ __forceinline__ void fetch_ahead(const Params& p, i64 ticket, int lan
   if (ticket >= p.tickets) return;
   Place at = place_of(p, ticket);
   i64 j = at.t * TILE;
-  Strip::fetch_items(p, at.row, j, (int)min(p.n - j, (i64)TILE), lane);
+  if (j < p.n) Strip::fetch_items(p, at.row, j, (int)min(p.n - j, (i64)TILE), lane);
 }
 
 __device__ __forceinline__ void ask(const Params& p, Shared& s, int k, int lane) {

@@ -37,13 +37,14 @@ struct Worker {
       i64 j = t * TILE + part(i) * STRIP;
       if constexpr (PACKED) {
         Packed w;
-        region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
+        read_run(region(k, i).template load_slab<0>(), Strip::in<0>(p, row), j, w);
         if constexpr (BYTEWISE != ORS || SEGMENTED) normalize(w);  // whether any byte is set is the same before and after
         Element e;
         if constexpr (SEGMENTED) {
           const Heads heads = region(k, i).read_heads(p, row, j);
           region(k, i).keep_heads(heads);
-          e = up_sweep<32>(last_segment(w, heads), lane);
+          const u32 lanes = __ballot_sync(FULL, any_head(heads));
+          e = byte_element(sum_lanes(lane < last_lane(lanes) ? NEUTRAL : sum_last_segment(w, heads)), lanes != 0);
         } else e = byte_element(sum_lanes(sum_bytes(w)));
         if (lane == 31) s.sum(k, part(i)) = e;
         continue;
@@ -67,15 +68,15 @@ struct Worker {
   __device__ __forceinline__ void finish_packed(int k, int i, u64 row, i64 j) const {
     if constexpr (PACKED) {
       Packed w;
-      region(k, i).template load_slab<0>().read_packed(Strip::in<0>(p, row), j, w);
+      read_run(region(k, i).template load_slab<0>(), Strip::in<0>(p, row), j, w);
       normalize(w);
-      Prefix before = s.prefixes[k & 1][part(i)];
+      const Prefix before = s.prefixes[k & 1][part(i)];
       if constexpr (SEGMENTED) {
         Quarters quarters(w, region(k, i).kept_heads(p, row, j));
-        down_sweep<32>(before, lane, up_sweep<16>(quarters.last_segment(), lane), s.start[k & 1]);
-        quarters.finish(before, s.start[k & 1], w);
+        const u32 start = byte_of(s.start[k & 1]);
+        quarters.finish(ByteSums<>(quarters.last_segment(), quarters.headed(), lane).before(before, start), start, w);
       } else {
-        scan_bytes(w, join(byte_of(before), before_lane(sum_to(sum_bytes(w), lane), lane)));
+        scan_bytes(w, ByteSums<>(sum_bytes(w), false, lane).before(before, NEUTRAL));
       }
       __syncwarp();  // all lanes have read their runs
       region(k, i).template store_slab<0>().write_packed(Strip::out<0>(p, row), j, w);

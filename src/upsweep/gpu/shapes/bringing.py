@@ -111,6 +111,21 @@ def blocks_for(prefixes: int) -> int:
     return next((blocks for most, blocks in PREFIXES.items() if prefixes <= most), 0)
 
 
+TURNING, TURNED_LINES, FULL_LINES = 120, 124, 0.75
+"""Bytes of a line at most in a tile of bytes that lanes turn as words, and its lines, of which at least so many are there. A warp
+has four lines more, as its last lane's words are for the lane before it. Whole scans of transposed bytes, byte by byte -> so:
+truths of 3611 x 20342 .33 -> .41 of a copy (lines of 248 bytes .37, of 56 .34), sums of 9001 x 15003 .33 -> .40, maxima of 654 x
+112257 .29 -> .34. Halves turned by two .40 -> .38, which are not (H200)."""
+
+
+def for_turning(a: int, b: int) -> Shape | None:
+    """The shape for such copies of lines of `a` bytes to runs of `b`; None where too many lanes would be idle."""
+    if a < SHORT or b < FULL_LINES * TURNED_LINES * -(-b // TURNED_LINES):
+        return None
+    even = -(-a // -(-a // TURNING))
+    return Shape(-(-even // 8) * 8, WARPS, 4, lanes=TURNED_LINES)
+
+
 def for_lines(line: int, nbytes: int) -> Shape:
     """The shape for copies of one line of so many bytes, of all that is written: `items` times a piece is stored, and `strips`
     times as many lines as end at a piece have PERIOD bytes. As many blocks as the largest GPUs hold, if there are so many."""

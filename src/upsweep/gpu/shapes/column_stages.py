@@ -11,6 +11,10 @@ WIDE = 2048
 """Columns of words whose lines begin anywhere from which twice the warps hold half the items, in two stages: 3001 columns of f4
 .777 -> .795 of a copy, but 333 .785 -> .741, as each look-back then has less time (H200)."""
 
+IDLE = 1.2
+"""Lanes for a word of a line of bytes that begins anywhere, in tiles of 256 bytes of a line, above which tiles have 512 bytes, as
+WIDE lines have: 778 columns .525 -> .57 of a copy, but 999 .64 -> .545, 1001 and 1501 .605 -> .526 (H200)."""
+
 HALVES_WIDE = 1000
 """Columns of two bytes whose lines begin anywhere from which 16 warps hold 8 items of 256 columns each. Of a copy (H200): bf16 of
 1001 columns .664 -> .683, 2049 .632, 3001 .658 -> .699, 5001 .683 -> .730."""
@@ -20,12 +24,14 @@ APART = {
     (2, False): ((32, 8), (16, 8)),
     (4, False): ((16, 8),),
     (2, True): ((16, 16),),
+    (8, True): ((16, 4),),
 }
 """Items and warps of lines whose results have places of their own, the best first that fits, in a block alone, by the bytes of an
-item, 0 where four bytes are a word, and whether all lines are one stretch. While results are stored another tile comes. Of a copy
-(H200), item by item, where cp.async copies four bytes or more -> so: x[:, 1:] of 1024 f4 .697 -> .778, bf16 .286 -> .686, bytes
-.123 -> .667; x[:, :-1] of 334 .678 -> .726, .25 -> .52 and .117 -> .51; bf16 x[1:] of 1024 .29 -> .735, x[::2] of 333 .25 -> .60;
-x[:, 1:] of 101 bf16 .24 -> .63. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
+item, 0 where four bytes are a word, 8 where these are every second byte, and whether all lines are one stretch. While results are
+stored another tile comes. Of a copy (H200), item by item, where cp.async copies four bytes or more -> so: x[:, 1:] of 1024 f4
+.697 -> .778, bf16 .286 -> .686, bytes .123 -> .667; x[:, :-1] of 334 .678 -> .726, .25 -> .52 and .117 -> .51; bf16 x[1:] of 1024
+.29 -> .735, x[::2] of 333 .25 -> .60; x[:, 1:] of 101 bf16 .24 -> .63; every second byte of 404 columns, in two warps -> so .54
+-> .62, but of 300 in four .695 -> .64. Stored before the next tile is asked for: 1024 f4 .752, bf16 .640, bytes .632."""
 
 
 def for_stages(
@@ -39,12 +45,14 @@ def for_stages(
     of the time before: lines of words that begin anywhere, 333 of f4 .92, 201 .92, 1001 .94, 257 .99, but 150 1.05 and 130
     1.11, as a second part has few; stretches of f4, 24 .92, 33 .88, 50 .95, 64 .95, 65 .92, 96 .97, 101 .97, 13 with half the
     items .95, but 3 1.05; of bf16 101 .93, 128 .91, 130 .71, 201 .88, 257 .84, 333 .94, 351 .95, but 65 1.11, 255 1.04; of 333
-    bytes, four a word, 1.44, of 999 .91. 101 of bf16 run at .690 of a copy in eight warps of 32 items, at .700 in sixteen of 16.
+    bytes, four a word, 1.44, of 999 .91; stretches of words of 203 bytes .91, of 235 .95, of 250 .93. 101 of bf16 run at .690 of
+    a copy in eight warps of 32 items, at .700 in sixteen of 16.
     Pairs of `halves` in 12 columns ran at .32 with half the items in four stages; nobody has timed them in three.
     """
     if shape.apart:
         whole = shape.stretch > 0
-        forms = APART.get((size, whole), ()) if columns > SEVERAL else ()
+        least = 3 * 32 if size == 8 else SEVERAL
+        forms = APART.get((size, whole), ()) if columns > least else ()
         return tuple(replace(shape, items=i, warps=w, vector=4, blocks=1, strips=1) for i, w in forms)
     # Two parts of 128 columns leave few lanes idle.
     full = 224 < columns <= 256
@@ -53,6 +61,8 @@ def for_stages(
         block = replace(shape, vector=-(-columns // 32), blocks=1, strips=1, stretch=columns, loose=True)
         return tuple(replace(block, items=i, warps=w, stages=s) for i, w, s in forms)
     if shape.stretch:
+        if size == 0 and shape.lanes == 32:
+            return (replace(shape, blocks=shape.blocks if shape.vector < 3 else 1, stages=3),)
         if size == 4 and shape.lanes == 16:
             parts, stages = (1, 3) if halves else (2, 4)
             return (replace(shape, items=shape.items // parts, blocks=2, stages=stages),)
@@ -76,7 +86,8 @@ def for_stages(
         return (wide,) if columns >= HALVES_WIDE else ()
     if shape.loose or uneven:
         few = columns <= STRETCHED or 3 * columns < 256 * -(-columns // 128)
-        items, warps, stages = (8, 16, 2) if columns >= WIDE else (16, 8, 3)
+        idle = size == 0 and 64 * -(-columns // 64) > IDLE * columns
+        items, warps, stages = (8, 16, 2) if columns >= WIDE or idle else (16, 8, 3)
         block = replace(shape, items=items, vector=4, warps=warps, blocks=1, stages=stages)
         return () if size not in (0, 4) or few else (block,)
     if shape.lanes <= 2 and size == 4:

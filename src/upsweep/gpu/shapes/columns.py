@@ -199,11 +199,16 @@ def for_flat(size: int) -> tuple[Shape, ...]:
 
     Within segments, byte by byte -> so: 5 columns in 6 batches .14 -> .33, 22 .34 -> .73, 30 .32 -> .64, 65 .34 -> .64; heads
     take memory, so that lanes may hold fewer lines. Batches that begin at a word: 50 columns of 32 .47 -> .75.
+
+    Longer lines, where eight warps do not fit, in four warps of three stages -> six or seven of two, which are no block of the
+    tree: 101 columns .66 -> .74, 95 of 51 batches within segments .44 -> .59.
     """
     lanes, lines = power_of_two(-(-size // 4)), 4 if size % 2 else 2
     most, *form = next(form for least, *form in FLAT_FORMS if size >= least)
     times = (max(1, most // (lines * size)) - 1) // 2 * 2 + 1
-    forms = [(1, 8, 2, 1), (1, 4, 3, 1)] if times == 1 else [(k, *form) for k in range(times, 0, -2)]
+    forms = [(k, *form) for k in range(times, 0, -2)]
+    if times == 1:
+        forms = [*((1, warps, 2, 1) for warps in (8, 7, 6)), (1, 4, 3, 1)]
     return tuple(
         Shape(
             lanes * lines * k, warps, blocks, lanes=lanes, stages=stages, stretch=-(-size // 4), loose=True, flat=True

@@ -56,6 +56,12 @@ whole rows tile by tile at .79. Rows of bytes, .62 in 16 warps and .78 in 8, pay
 8709 halves were three tiles of 4096, and are nine warps of 32 items."""
 
 
+LONG = 12
+"""The same of rows of bytes that eight warps do not hold, nor a tile. Of a copy (H200), in tiles -> so: xor of 21667 bytes .54 ->
+.90, maxima of 28000 .84 -> .88 (in ten warps .80), sums of 36001 .58 -> .85, minima of 38486 .53 -> .79; but sums of 32768, which
+fill a tile, .92 -> .88, and within segments by flags, which each row turns into bits, 28000 .38 -> .31 and 36000 .42 -> .31."""
+
+
 def fits_rows(n: int, rows: int, words: int, packed: bool) -> bool:
     return n <= 32 * (BYTES if packed and rows > AT_ONCE else items_for(words))
 
@@ -83,9 +89,15 @@ def _cut(n: int, lanes: Sequence[int]) -> tuple[int, int]:
     return best, items[best]
 
 
-def fits_whole_rows(n: int, rows: int, words: int, packed: bool, size: int, reduce: bool) -> bool:
+def fits_whole_rows(
+    n: int, rows: int, words: int, packed: bool, size: int, segmented: bool, reduce: bool
+) -> bool:
+    if packed:
+        most, tile = 32 * WARPS * (PACKED if segmented else BYTES), 2 * 32 * WARPS * PACKED
+        long = tile < n <= 32 * LONG * BYTES and not segmented
+        return rows >= WHOLE_ROWS and (n <= most or long)
     warps = TOGETHER if size >= 2 or reduce else TOGETHER // 2
-    return rows >= WHOLE_ROWS and n <= warps * 32 * (PACKED if packed else items_for(words))
+    return rows >= WHOLE_ROWS and n <= warps * 32 * items_for(words)
 
 
 def for_whole_rows(n: int, words: int, packed: bool, even: bool, resident: int) -> Shape:
@@ -94,7 +106,8 @@ def for_whole_rows(n: int, words: int, packed: bool, even: bool, resident: int) 
     against .917. `resident`: the warps that share a multiprocessor where rows are reduced, or 0.
     """
     if packed:
-        lanes, items = _cut(n, range(64, 32 * TOGETHER // 2 + 1, 32))
+        warps = WARPS if n <= 32 * WARPS * BYTES else LONG
+        lanes, items = _cut(n, range(64, 32 * warps + 1, 32))
         return Shape(items, lanes // 32, max(2, 24 * 32 // lanes), together=True)
     items = items_for(words)
     if items > 4 and -(-n // (32 * items)) * 32 * items > 1.2 * n:
