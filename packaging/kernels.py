@@ -22,7 +22,7 @@ from upsweep.cpu import compile as compiler
 from upsweep.cpu.code import Unit, address
 from upsweep.cpu.codes import codes_of, in_line, labels_of
 from upsweep.cpu.kept import Code, digest
-from upsweep.cpu.units import entry, group_entry, kernel, stream
+from upsweep.cpu.units import crew, entry, group_entry, kernel, stream
 
 KEYS, MORE, SORTED = (up.segments.groups(np.zeros(n, np.int64)) for n in (64, 1 << 11, 1 << 16))
 FLOATS, INTEGERS = ("f4", "f8"), ("i4", "i8")
@@ -123,6 +123,7 @@ def units() -> list[Unit]:
     ]
     for unit in (
         kernel(),
+        crew(),
         entry(),
         group_entry(),
         stream(4),

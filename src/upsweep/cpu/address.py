@@ -195,6 +195,23 @@ def caller(count: int) -> Any:
     return call
 
 
+def outsider(count: int) -> Any:
+    """A function that calls a function of C, by its address, with `count` words."""
+    kind = ir.FunctionType(ir.VoidType(), [I64] * count)
+
+    @intrinsic
+    def call(typing, address, arguments):
+        def code(context, builder, signature, values):
+            builder.call(
+                builder.inttoptr(values[0], kind.as_pointer()), cgutils.unpack_tuple(builder, values[1])
+            )
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.UniTuple(types.int64, count)), code
+
+    return call
+
+
 yield_thread = types.ExternalFunction(
     "SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32()
 )
