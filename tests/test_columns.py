@@ -337,3 +337,24 @@ def test_tiles_of_items_that_must_be_brought_together(layout):
     (want,) = oracle(case.arrays, (x * x,))
     got = up.scan(x, case.op, map=lambda item: item * item, threads=2)
     assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("segmented", [False, True])
+@pytest.mark.parametrize("started", [False, True])
+def test_tiles_that_wait_for_those_above_them(exclusive, segmented, started, tuned):
+    """Strips as many as threads and more, whose last tile is whole or not."""
+    tuned(CHAINED=2, CHAINED_BYTES=LINE, CHAINED_ROWS=16)
+    case = CASES["hash-u64"]
+    for rows, columns in ((32, 300), (100, 411), (256, 300), (519, 260)):
+        (x,) = case.draw((rows, columns))
+        heads = np.random.default_rng(2).random((rows, columns)) < 0.1 if segmented else None
+        flags = None if heads is None else up.segments.flags(heads)
+        start = case.draw((columns,), 3)[0] if started or exclusive else None
+        (want,) = oracle(case.arrays, (x,), exclusive=exclusive, initial=start, heads=heads)
+        for threads in (2, 3, 7):
+            y = x.copy()
+            up.scan(
+                y, case.op, axis=0, out=y, exclusive=exclusive, initial=start, segments=flags, threads=threads
+            )
+            assert y.tobytes() == want.tobytes(), (rows, columns, threads)

@@ -49,6 +49,8 @@ class Cut(NamedTuple):
     """Items."""
     tile: int
     tiles: int
+    chained: bool
+    """Whether tiles wait for those above them, without being summed first."""
     batch: int
     """Groups to a ticket."""
     threads: int
@@ -66,6 +68,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     width = _width(plan, lie, tuned.width, staged, in_order, wanted)
     strips = -(-lie.side_by_side // width)
     groups = strips * prod(lie.sizes)
+    chained = not in_order and _chains(plan, lie, wanted) and groups < tuning.CHAINED_TICKETS * wanted
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     brought = not (as_stored(plan) and _side_by_side(plan, strides))
     lanes = lanes_of(plan, True)
@@ -80,7 +83,11 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         tile, batch = chunk, lie.near
     else:
         largest = max(chunk, tuned.tile // (read * min(lie.side_by_side, width)))
-        tile = plan.n if in_order or in_turn or lie.folded else _tile(plan.n, groups, wanted, chunk, largest)
+        whole = in_order or in_turn or lie.folded
+        tile = plan.n if whole else _tile(plan.n, groups, wanted, chunk, largest)
+        if chained:
+            fair = plan.n * groups // (tuning.CHAINED_TICKETS * wanted)
+            tile = 1 << max(tuning.CHAINED_ROWS, fair).bit_length() - 1
         size = read * plan.n * min(lie.side_by_side, width)
         batch = _batch(tile < plan.n, groups, wanted, size)
     tiled = along and tile < plan.n and lie.near == 1
@@ -107,6 +114,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         chunk=chunk,
         tile=tile,
         tiles=tiles,
+        chained=chained and tiles > 1,
         batch=batch,
         threads=max(1, min(wanted, -(-groups // batch) * tiles)),
     )
@@ -144,9 +152,24 @@ def _width(plan: Plan, lie: Rows, most: int, staged: int, in_order: bool, wanted
     others = prod(lie.sizes)
     narrowed = apart or (lie.turned and not in_order)
     narrowest = 2 * lanes_of(plan, False) if lie.turned else tuning.NARROW_BYTES // item_size(plan)
+    if apart and not in_order and _chains(plan, lie, wanted):
+        while -(-lie.side_by_side // width) * others < wanted:
+            width //= 2
+        return width
     while narrowed and width > narrowest and not _even(-(-lie.side_by_side // width) * others, wanted):
         width //= 2
     return width
+
+
+def _chains(plan: Plan, lie: Rows, wanted: int) -> bool:
+    """Whether there are columns enough for all threads, so that a tile need not be summed before it is scanned: it waits for the
+    one above it, which was begun as many tickets before as there are strips.
+    """
+    if lie.inner is None or lie.turned or lie.abreast or lie.folded or plan.reduce:
+        return False
+    line = lie.side_by_side * prod(lie.sizes) * item_size(plan)
+    many = wanted >= tuning.CHAINED and line >= wanted * tuning.CHAINED_BYTES
+    return many and plan.n >= 2 * tuning.CHAINED_ROWS
 
 
 def shortest_straight(plan: Plan) -> int:

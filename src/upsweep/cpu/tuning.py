@@ -92,6 +92,9 @@ processor time than one thread does. Shorter stretches of memory cost a copy the
 items, AMD, loaded, a copy by one thread, by two that halve the rows, by two that halve the columns: 100 columns .20 .23 .54, 1000
 .29 .28 .42, 4096 .31 .29 .35. Time of two threads over that of one, plain, segmented, with a map: 1000 columns 1.2 1.3 1.2, 4096
 1.4 1.1 1.3, and 100 columns, in tiles, which are summed before they are scanned, 1.5 1.7 1.1."""
+CHAINED, CHAINED_BYTES, CHAINED_ROWS, CHAINED_TICKETS = 3, 1 << 10, 1 << 7, 16
+"""From so many threads on tiles of columns wait for those above them, where each thread has so many bytes of a line and a tile so
+many rows; about so many tiles to a thread."""
 PARALLEL_BYTES = 1 << 22
 """Less than this is scanned by the calling thread, in a quarter of a millisecond (float32 .25, int64 .14): waking another costs
 20 us and more, and two threads read their tiles twice. From here on there is a thread for each half of it. Speed beside one

@@ -124,6 +124,8 @@ class Word(IntEnum):
     SHORT = 47
     # 1: the items of rows that lie turned stand from the last to the first.
     BACKWARD = 48
+    # 1: tiles of columns are not summed before they are scanned, as each waits for the one above it.
+    CHAINED = 49
     # The next ticket. All threads write it, so no other word is on its cache line.
     TICKET = 56
 
@@ -341,6 +343,8 @@ OPERANDS = 5
 """Words of the frame that a straight scan has for each component: see `straight`."""
 NAN = 2 * OPERANDS
 """The word of the frame that says whether items were met whose order counts: see `extremes`."""
+UNCHAINED = -1
+"""In the place of a group: its tile has been summed, or is its only one."""
 ALL, ASK, AWAIT = range(3)
 """What a caller asks of its `crew`."""
 FIRST = 2
