@@ -166,6 +166,12 @@ Speed of a copy side by side and so, one thread, AMD with AVX-512, 2^18 items, r
 float64 .22 .88, .24 .89, .30 .88, int32 .17 .89, .18 1.1, .24 .97, truths of 2 .05 .96. ns an item side by side and so, Xeon,
 loaded: float16 .60 .10, .63 .14, .61 .12, bfloat16 1.1 .12, .68 .17, .57 .20, recurrences of float32 1.01 .44, 1.86 .45, .90 .46,
 of float16 1.66 .46, 1.84 .63, .95 .64."""
+COUPLED = 32
+"""Two columns of float32 of so many items are summed as one row of complex numbers. Time as columns over this, one thread, AMD
+with AVX-512, loaded: 1000, 4000, 30,000, 2^17, 2^21 and 2^23 items 1.27 1.66 2.6 2.8 1.5 1.6, reductions of the last three
+3.1 1.6 1.3, many such pairs of 20, 50, 100, 300 and 1000 items .9 1.9 1.8 2.4 4.0, in segments of 3000, 10^5 and 2^21 14 2.8 2.0.
+Two columns of float64 lose: 2^17 and 2^21 items .6 .53.
+"""
 TOGETHER = 256
 """Items that lie apart and are converted come together so many at a time. ns an item one by one and so, AMD with AVX-512, 2^18
 items, every other one: float16 1.33 .49, into every other one .53 .50, in rows of 1000 1.41 .57, computed in float64 2.36 .73;
