@@ -257,9 +257,11 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     if plan.segmented and plan.exclusive and lie.turned and not (large and items >= tuning.RESTARTED_ROW):
         return 0
     if as_stored(plan) and side_by_side(strides, (*reads, *writes), beside, lie.turned):
-        # Rows side by side are taken in the order in which they lie, so that none of them stand one before the other.
+        # Rows side by side are taken in the order in which they lie, so that none of them stand one before the other. A line that
+        # stands for all of them is near anyway.
         dense = all(
-            (array[apart] if lie.turned else abs(array[apart])) == items * d.itemsize for array, d in arrays
+            (array[apart] if lie.turned else abs(array[apart])) in (0, items * d.itemsize)
+            for array, d in arrays
         )
         enough = line >= 2 * LINE if not lie.turned else items >= 3 * ROW or past_cache(plan)
         if not (dense and large and enough and line < _longest_staged(plan, lie, line)):
