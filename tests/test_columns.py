@@ -344,7 +344,7 @@ def test_tiles_of_items_that_must_be_brought_together(layout):
 @pytest.mark.parametrize("started", [False, True])
 def test_tiles_that_wait_for_those_above_them(exclusive, segmented, started, tuned):
     """Strips as many as threads and more, whose last tile is whole or not."""
-    tuned(CHAINED=2, CHAINED_BYTES=LINE, CHAINED_ROWS=16)
+    tuned(CHAINED=2, NARROW_BYTES=LINE, CHAINED_ROWS=16)
     case = CASES["hash-u64"]
     for rows, columns in ((32, 300), (100, 411), (256, 300), (519, 260)):
         (x,) = case.draw((rows, columns))
@@ -358,6 +358,9 @@ def test_tiles_that_wait_for_those_above_them(exclusive, segmented, started, tun
                 y, case.op, axis=0, out=y, exclusive=exclusive, initial=start, segments=flags, threads=threads
             )
             assert y.tobytes() == want.tobytes(), (rows, columns, threads)
+            if not (exclusive or segmented):
+                last = up.reduce(x, case.op, axis=0, initial=start, threads=threads)
+                assert last.tobytes() == want[-1].tobytes(), (rows, columns, threads)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     strips = -(-lie.side_by_side // width)
     groups = strips * prod(lie.sizes)
     chained = not in_order and _chains(plan, lie, wanted) and groups < tuning.CHAINED_TICKETS * wanted
+    fair = plan.n * groups // (tuning.CHAINED_TICKETS * wanted)
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     brought = not (as_stored(plan) and _side_by_side(plan, strides))
     lanes = lanes_of(plan, True)
@@ -86,7 +87,6 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         whole = in_order or in_turn or lie.folded
         tile = plan.n if whole else _tile(plan.n, groups, wanted, chunk, largest)
         if chained:
-            fair = plan.n * groups // (tuning.CHAINED_TICKETS * wanted)
             tile = 1 << max(tuning.CHAINED_ROWS, fair).bit_length() - 1
         size = read * plan.n * min(lie.side_by_side, width)
         batch = _batch(tile < plan.n, groups, wanted, size)
@@ -114,7 +114,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         chunk=chunk,
         tile=tile,
         tiles=tiles,
-        chained=chained and tiles > 1,
+        chained=chained and tiles > 1 and not plan.reduce,
         batch=batch,
         threads=max(1, min(wanted, -(-groups // batch) * tiles)),
     )
@@ -163,12 +163,12 @@ def _width(plan: Plan, lie: Rows, most: int, staged: int, in_order: bool, wanted
 
 def _chains(plan: Plan, lie: Rows, wanted: int) -> bool:
     """Whether there are columns enough for all threads, so that a tile need not be summed before it is scanned: it waits for the
-    one above it, which was begun as many tickets before as there are strips.
+    one above it, which was begun as many tickets before as there are strips. Reductions sum each tile once in any case.
     """
-    if lie.inner is None or lie.turned or lie.abreast or lie.folded or plan.reduce:
+    if lie.inner is None or lie.turned or lie.abreast or lie.folded:
         return False
     line = lie.side_by_side * prod(lie.sizes) * item_size(plan)
-    many = wanted >= tuning.CHAINED and line >= wanted * tuning.CHAINED_BYTES
+    many = wanted >= tuning.CHAINED and line >= wanted * tuning.NARROW_BYTES
     return many and plan.n >= 2 * tuning.CHAINED_ROWS
 
 
@@ -328,7 +328,8 @@ def wanted_threads(plan: Plan, strides: tuple[Strides, ...]) -> int:
     """The threads that pay for a plan. One row that is scanned straight through takes one thread less time than others do."""
     fast = plan.rows == 1 and not (plan.reduce or plan.segmented) and free(plan.op, plan.accumulators)
     least = tuning.PARALLEL_BYTES * (tuning.PARALLEL_STRAIGHT if fast else 1)
-    pay = 2 * read_size(plan, strides) * plan.n * plan.rows // max(1, least)
+    size = read_size(plan, strides) * plan.n * plan.rows
+    pay = tuning.PARALLEL * size // max(1, least) if size >= least else 1
     return max(1, min(plan.threads or cores.wanted(), pay))
 
 
