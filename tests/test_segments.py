@@ -167,3 +167,14 @@ def test_flags_that_lie_apart(reverse):
         how = {"segments": up.segments.flags(flags), "reverse": reverse}
         want = up.scan(x, engine="numpy", **how)
         assert up.scan(x, engine="cpu", **how).tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("columns", [7, 8, 13, 24, 25])
+def test_columns_that_share_their_flags(columns):
+    """The flags of a line are one flag, and stand beside each other while they are swept."""
+    rng = np.random.default_rng(columns)
+    x = rng.normal(size=(700, columns)).astype("f4")
+    for initial in (None, 2):
+        how = {"segments": up.segments.flags(rng.random(700) < 0.1), "axis": 0, "initial": initial}
+        want = up.scan(x, engine="numpy", **how)
+        assert up.scan(x, engine="cpu", **how).tobytes() == want.tobytes()

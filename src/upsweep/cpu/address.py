@@ -67,6 +67,17 @@ def bytes_at(typing, address):
 
 
 @intrinsic
+def put_bytes(typing, address, value):
+    """Set eight bytes to a word, at an address that need not be a multiple of eight."""
+
+    def code(context, builder, signature, arguments):
+        builder.store(arguments[1], pointer(builder, arguments[0]), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), code
+
+
+@intrinsic
 def fetched(typing, address):
     """Have the nearest cache fetch a line that will be read and written. The address need not be memory's."""
 
