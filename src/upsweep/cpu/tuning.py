@@ -98,11 +98,11 @@ many rows; about so many tiles to a thread. Speed beside a parallel copy without
 8192 x 8192 float32 .85 .88, in segments .61 .80, 3000 x 20,000 1.28 1.55, 8192 x 4096 float64 .87 .86, recurrences of float32 .73
 .75; by 8, 4, 2 threads 8192 x 8192 .95 1.00, 1.12 1.10, 1.26 1.23. Strips of half as many bytes lose: 11,000 x 6000 1.03 .90, of
 a quarter 20,000 x 3000 .92 .50."""
-PARALLEL_BYTES, PARALLEL = 4_000_000, 8
+PARALLEL_BYTES, PARALLEL = 1 << 22, 8
 """Less than this is scanned by the calling thread, whose cache may hold it: on a Xeon with 16 cores two threads took 384 us for
 2 MiB of float32, which one scans in 217, four 333. From here on so many threads share so many bytes. Speed beside a copy, by two,
 four and eight threads for that many bytes: float32, 4 MiB .79 1.03 1.20, 8 MiB 1.55 1.99 2.28, in segments 1.58 2.20 2.71, 1024 x
-1024 along axis 0 1.01 1.26 1.24, 1000 x 1000 along axis 1 by one, three and seven .86 1.24 1.55."""
+1024 along axis 0 1.01 1.26 1.24."""
 PARALLEL_STRAIGHT = 4
 """One row that is scanned straight through must have so many times as many bytes. Speed of two threads beside one, AMD, loaded,
 4, 8, 16, 32 MiB: sums of int64 .41 .53 .57 .83, of int32 .52 .66 .70, the largest int64 .46 .58 .79 .98; of float32 .96 .79
