@@ -76,6 +76,9 @@ def calls() -> Iterator[None]:
         yield up.linear_recurrence(large, large, axis=0, order="sequential")
         yield up.linear_recurrence(*(np.ones((64, 16), dtype),) * 2, axis=1)
         yield up.linear_recurrence(*(np.ones((64, 64), dtype),) * 2, axis=0, order="sequential")
+    # Two columns of float32 are summed as complex numbers.
+    yield up.scan(np.ones((64, 2), "f4"), axis=0)
+    yield up.scan(np.ones((64, 2), "f4"), axis=0, segments=heads)
     for dtype in ("?", "i1", "i2", "u1", "u2", "u4", "u8", "f2"):
         yield up.scan(np.ones(64, dtype))
         yield up.scan(np.ones((64, 64), dtype), axis=0)
