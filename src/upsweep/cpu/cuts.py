@@ -69,7 +69,6 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     strips = -(-lie.side_by_side // width)
     groups = strips * prod(lie.sizes)
     chained = not in_order and _chains(plan, lie, wanted) and groups < tuning.CHAINED_TICKETS * wanted
-    fair = plan.n * groups // (tuning.CHAINED_TICKETS * wanted)
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     brought = not (as_stored(plan) and _side_by_side(plan, strides))
     lanes = lanes_of(plan, True)
@@ -83,10 +82,12 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
             chunk //= 2
         tile, batch = chunk, lie.near
     else:
-        largest = max(chunk, tuned.tile // (read * min(lie.side_by_side, width)))
+        bytes_of_tile = tuned.tile // 2 if lie.abreast and wanted > tuning.FETCHING else tuned.tile
+        largest = max(chunk, bytes_of_tile // (read * min(lie.side_by_side, width)))
         whole = in_order or in_turn or lie.folded
         tile = plan.n if whole else _tile(plan.n, groups, wanted, chunk, largest)
         if chained:
+            fair = plan.n * groups // (tuning.CHAINED_TICKETS * wanted)
             tile = 1 << max(tuning.CHAINED_ROWS, fair).bit_length() - 1
         size = read * plan.n * min(lie.side_by_side, width)
         batch = _batch(tile < plan.n, groups, wanted, size)
@@ -114,7 +115,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         chunk=chunk,
         tile=tile,
         tiles=tiles,
-        chained=chained and tiles > 1 and not plan.reduce,
+        chained=chained and tiles > 1,
         batch=batch,
         threads=max(1, min(wanted, -(-groups // batch) * tiles)),
     )
@@ -163,9 +164,9 @@ def _width(plan: Plan, lie: Rows, most: int, staged: int, in_order: bool, wanted
 
 def _chains(plan: Plan, lie: Rows, wanted: int) -> bool:
     """Whether there are columns enough for all threads, so that a tile need not be summed before it is scanned: it waits for the
-    one above it, which was begun as many tickets before as there are strips. Reductions sum each tile once in any case.
+    one above it, which was begun as many tickets before as there are strips.
     """
-    if lie.inner is None or lie.turned or lie.abreast or lie.folded:
+    if lie.inner is None or lie.turned or lie.abreast or lie.folded or plan.reduce:
         return False
     line = lie.side_by_side * prod(lie.sizes) * item_size(plan)
     many = wanted >= tuning.CHAINED and line >= wanted * tuning.NARROW_BYTES

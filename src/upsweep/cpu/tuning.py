@@ -59,9 +59,13 @@ AHEAD = 16
 threads reads, without and with it, 256 MiB of float32, 16 Xeon cores: two threads .63 .85, with four groups .80; 16 threads .69
 .77."""
 FETCHING = 8
-"""So many threads at most fetch the next tile while they scan one. Speed beside a parallel copy with and without this, 256 MiB,
-16 Xeon cores, 2, 8, 16 threads: sums of float32 .83 .89 .74, .76 .82 .87, in segments .86 .85 .78, .66 .78 .86; by 2 and 16:
-float64 1.09 .81, .97 .86, int32 1.23 1.06, 1.07 1.22; of 64 MiB float32 .86 .56, .60 .69, in segments .70 .73, .60 .76."""
+"""So many threads at most fetch the next tile while they scan one; more have tiles of few columns that are half as large. Speed
+beside a parallel copy with and without fetching, 256 MiB, 16 Xeon cores, 2, 8, 16 threads: sums of float32 .83 .89 .74, .76 .82
+.87, in segments .86 .85 .78, .66 .78 .86; by 2 and 16: float64 1.09 .81, .97 .86, int32 1.23 1.06, 1.07 1.22; of 64 MiB float32
+.86 .56, .60 .69, in segments .70 .73, .60 .76.
+
+By whole tiles and by halves, 16 threads, 64 MiB of 3 and 5 columns of float32 .74 .91, .80 .89, 128 MiB of 3 of float64 .93 1.06,
+256 MiB of 3 and 17 of float32 .88 .85, .85 .85. By two threads on an AMD halves take 1.05 of the time."""
 SHORT = 1024
 """Rows of fewer items are scanned side by side, each in a lane of its own, if nothing below says otherwise. ns an item, float32,
 so and one by one: rows of 16 .44 and 13, of 100 .77 and 2.4, of 1000 .59 and .74, of 2000 .62 and .59."""
@@ -94,10 +98,10 @@ items, AMD, loaded, a copy by one thread, by two that halve the rows, by two tha
 1.4 1.1 1.3, and 100 columns, in tiles, which are summed before they are scanned, 1.5 1.7 1.1."""
 CHAINED, CHAINED_ROWS, CHAINED_TICKETS = 3, 1 << 7, 16
 """From so many threads on tiles of columns wait for those above them, where each thread has NARROW_BYTES of a line, and a tile so
-many rows; about so many tiles to a thread. Speed beside a parallel copy without this and with it, 16 Xeon cores, 16 threads:
-8192 x 8192 float32 .85 .88, in segments .61 .80, 3000 x 20,000 1.28 1.55, 8192 x 4096 float64 .87 .86, recurrences of float32 .73
-.75; by 8, 4, 2 threads 8192 x 8192 .95 1.00, 1.12 1.10, 1.26 1.23. Strips of half as many bytes lose: 11,000 x 6000 1.03 .90, of
-a quarter 20,000 x 3000 .92 .50."""
+many rows; about so many tiles to a thread. Speed beside a parallel copy without this and with it, 16 Xeon cores, 16 threads, two
+races: 3000 x 20,000 float32 1.28 1.55; 8192 x 8192 in segments .61 .80, .73 .81, without .85 .88, .88 .83; recurrences of 8192 x
+4096 .73 .75, .74 .71; float64 .87 .86; by 8, 4, 2 threads 8192 x 8192 .95 1.00, 1.12 1.10, 1.26 1.23. Strips of half as many
+bytes lose: 11,000 x 6000 1.03 .90, of a quarter 20,000 x 3000 .92 .50."""
 PARALLEL_BYTES, PARALLEL = 1 << 22, 8
 """Less than this is scanned by the calling thread, whose cache may hold it: on a Xeon with 16 cores two threads took 384 us for
 2 MiB of float32, which one scans in 217, four 333. From here on so many threads share so many bytes. Speed beside a copy, by two,
