@@ -22,7 +22,7 @@ from upsweep.cpu import compile as compiler
 from upsweep.cpu.code import Unit, address
 from upsweep.cpu.codes import codes_of, in_line, labels_of
 from upsweep.cpu.kept import Code, digest
-from upsweep.cpu.units import entry, group_entry, kernel, stream
+from upsweep.cpu.units import crew, entry, group_entry, kernel, stream
 
 KEYS, MORE, SORTED = (up.segments.groups(np.zeros(n, np.int64)) for n in (64, 1 << 11, 1 << 16))
 FLOATS, INTEGERS = ("f4", "f8"), ("i4", "i8")
@@ -76,6 +76,9 @@ def calls() -> Iterator[None]:
         yield up.linear_recurrence(large, large, axis=0, order="sequential")
         yield up.linear_recurrence(*(np.ones((64, 16), dtype),) * 2, axis=1)
         yield up.linear_recurrence(*(np.ones((64, 64), dtype),) * 2, axis=0, order="sequential")
+    # Two columns of float32 are summed as complex numbers.
+    yield up.scan(np.ones((64, 2), "f4"), axis=0)
+    yield up.scan(np.ones((64, 2), "f4"), axis=0, segments=heads)
     for dtype in ("?", "i1", "i2", "u1", "u2", "u4", "u8", "f2"):
         yield up.scan(np.ones(64, dtype))
         yield up.scan(np.ones((64, 64), dtype), axis=0)
@@ -123,6 +126,7 @@ def units() -> list[Unit]:
     ]
     for unit in (
         kernel(),
+        crew(),
         entry(),
         group_entry(),
         stream(4),

@@ -340,3 +340,52 @@ def test_tiles_of_items_that_must_be_brought_together(layout):
     (want,) = oracle(case.arrays, (x * x,))
     got = up.scan(x, case.op, map=lambda item: item * item, threads=2)
     assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("segmented", [False, True])
+@pytest.mark.parametrize("started", [False, True])
+def test_tiles_that_wait_for_those_above_them(exclusive, segmented, started, tuned):
+    """Strips as many as threads and more, whose last tile is whole or not."""
+    tuned(CHAINED=2, NARROW_BYTES=LINE, CHAINED_ROWS=16)
+    case = CASES["hash-u64"]
+    for rows, columns in ((32, 300), (100, 411), (256, 300), (519, 260)):
+        (x,) = case.draw((rows, columns))
+        heads = np.random.default_rng(2).random((rows, columns)) < 0.1 if segmented else None
+        flags = None if heads is None else up.segments.flags(heads)
+        start = case.draw((columns,), 3)[0] if started or exclusive else None
+        (want,) = oracle(case.arrays, (x,), exclusive=exclusive, initial=start, heads=heads)
+        for threads in (2, 3, 7):
+            y = x.copy()
+            up.scan(
+                y, case.op, axis=0, out=y, exclusive=exclusive, initial=start, segments=flags, threads=threads
+            )
+            assert y.tobytes() == want.tobytes(), (rows, columns, threads)
+
+
+@pytest.mark.parametrize(
+    "form", ["", "exclusive", "reverse", "started", "all started", "flags", "flags of each"]
+)
+def test_two_columns_of_float32(form):
+    """Sums are those of complex numbers, where both columns lie so in all arrays."""
+    case = CASES["add-f32"]
+    for shape in ((32, 2), (303, 2), (7, 130, 2), (5000, 2)):
+        axis, n = len(shape) - 2, shape[-2]
+        (x,) = case.draw((*shape[:-1], 3))
+        heads = np.random.default_rng(2).random(shape) < 0.1 if "flags" in form else None
+        if form == "flags":
+            heads[...] = heads.reshape(-1, n, 2)[0, :, :1]
+        flags = heads if form == "flags of each" else heads is not None and heads.reshape(-1, n, 2)[0, :, 0]
+        start = {"started": np.float32(3), "all started": case.draw((*shape[:axis], 2), 3)[0]}.get(form)
+        forms = {"exclusive": form == "exclusive", "reverse": form == "reverse"}
+        how = forms | {"initial": start, "segments": None if heads is None else up.segments.flags(flags)}
+        moved, order = np.moveaxis(x[..., :2], axis, 0), slice(None, None, -1 if form == "reverse" else 1)
+        at = None if heads is None else np.moveaxis(heads, axis, 0)
+        zero = np.float32(0) if form == "exclusive" else start
+        (want,) = oracle(case.arrays, (moved[order],), exclusive=form == "exclusive", initial=zero, heads=at)
+        want = np.moveaxis(want[order], 0, axis)
+        for items in (x[..., :2], x[..., ::2], x[..., :2].copy()):
+            items[...] = x[..., :2]
+            for threads in (1, 3):
+                y = up.scan(items, case.op, axis=axis, threads=threads, **how)
+                assert y.tobytes() == want.tobytes(), (shape, threads)

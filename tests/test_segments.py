@@ -156,3 +156,25 @@ def test_each_segment_of_no_rows_has_a_place(spelling):
     assert up.reduce(np.zeros((3, 0)), axis=0, segments=segments).shape == (2, 0)
     torch, ut = pytest.importorskip("torch"), pytest.importorskip("upsweep.torch")
     assert ut.reduce(torch.zeros(3, 0), axis=0, segments=segments).shape == (2, 0)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_flags_that_lie_apart(reverse):
+    """A row of many spans, whose items are read where they lie and whose flags are not."""
+    rng = np.random.default_rng(3)
+    x, both = rng.normal(size=10_000), rng.random((10_000, 2)) < 0.1
+    for flags in (both[:, 0], both[::-1, 1], both[:, 0].copy()):
+        how = {"segments": up.segments.flags(flags), "reverse": reverse}
+        want = up.scan(x, engine="numpy", **how)
+        assert up.scan(x, engine="cpu", **how).tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("columns", [7, 8, 13, 24, 25])
+def test_columns_that_share_their_flags(columns):
+    """The flags of a line are one flag, and stand beside each other while they are swept."""
+    rng = np.random.default_rng(columns)
+    x = rng.normal(size=(700, columns)).astype("f4")
+    for initial in (None, 2):
+        how = {"segments": up.segments.flags(rng.random(700) < 0.1), "axis": 0, "initial": initial}
+        want = up.scan(x, engine="numpy", **how)
+        assert up.scan(x, engine="cpu", **how).tobytes() == want.tobytes()

@@ -8,9 +8,7 @@ import sys
 import threading
 import time
 import types
-import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import numba
 import numpy as np
@@ -150,48 +148,39 @@ def test_the_caller_leaves_no_thread_at_work(interrupted, request):
     for turn in range(6):
         started, slow, done = threading.Barrier(3), [turn % 2 == 0, turn % 2 == 1], []
 
-        def share(started=started, slow=slow, done=done):
+        def work(_, started=started, slow=slow, done=done):
             started.wait(timeout=300)
             if threading.current_thread() is main:
+                if interrupted:
+                    signal.pthread_kill(main.ident, signal.SIGINT)
                 return
             if slow.pop():
                 time.sleep(0.2)
                 done.append(1)
-                return
-            if not interrupted:
+            elif not interrupted:
                 raise ArithmeticError
-            # The interruption is to come while the caller waits.
-            while not waits_for_helpers(main):
-                time.sleep(0.001)
-            signal.pthread_kill(main.ident, signal.SIGINT)
 
         with pytest.raises(KeyboardInterrupt if interrupted else ArithmeticError):
-            threads.together(share, 3)
+            threads.each(work, range(3), 3)
         assert done
 
 
-def waits_for_helpers(thread):
-    frame = sys._current_frames()[thread.ident]
-    return [f.f_code.co_name for f in (frame, frame.f_back)] == ["finish", "together"]
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system interrupts no thread")
+def test_an_interruption_waits_for_compiled_code():
+    """It comes when the call is done, and all helpers are there for the next one."""
+    x, main = np.zeros(1 << 24, np.float32), threading.main_thread()
+    same(threads=3)
+    helpers = len(threads._team.idle)
+    timer = threading.Timer(0.001, lambda: signal.pthread_kill(main.ident, signal.SIGINT))
 
+    def scans():
+        timer.start()
+        while True:
+            up.scan(x, threads=3, out=x)
 
-def test_threads_hold_the_memory_that_they_work_on(monkeypatch):
-    """A caller that is interrupted again leaves them alone with it."""
-    shares = []
-
-    def interrupted(share, n):
-        shares.append(share)
-        raise KeyboardInterrupt
-
-    x, y = X.copy(), np.empty_like(X)
-    seen = [weakref.ref(x), weakref.ref(y)]
-    monkeypatch.setattr(threads, "together", interrupted)
-    with suppress(KeyboardInterrupt):
-        up.scan(x, HASH.op, threads=3, out=y)
-    del x, y
-    assert all(v() is not None for v in seen)
-    shares.pop()()
-    assert all(v() is None for v in seen)
+    with pytest.raises(KeyboardInterrupt):
+        scans()
+    assert len(threads._team.idle) == helpers
 
 
 @pytest.mark.parametrize("name", ["numpy.ma", "distributed.worker", "torch.utils.data", "dask.threaded"])
@@ -213,7 +202,7 @@ def test_one_setting_for_the_process(monkeypatch):
         assert cores.wanted() == 7
         seen = []
         together = threads.together
-        monkeypatch.setattr(threads, "together", lambda share, n: (seen.append(n), together(share, n)))
+        monkeypatch.setattr(threads, "together", lambda *call: seen.append(call[2]) or together(*call))
         # Also where a call of this kind has been planned with another number.
         assert same(threads=None)
         with up.set_threads(4):
@@ -289,25 +278,12 @@ def test_a_thread_that_flushes_to_zero_changes_no_bit():
         np.testing.assert_array_equal(np.atleast_1d(y).view(np.int64), np.atleast_1d(w).view(np.int64))
 
 
-def test_an_interruption_before_the_wait_waits_for_all_helpers(monkeypatch):
-    finish, turns, done = threads._Call.finish, [], []
-    met = threading.Barrier(3)
+def test_helpers_that_do_not_come_are_called_off():
+    """More threads than cores, all at once: those that wake late find that their call is over, and take the next one."""
 
-    def interrupted(call):
-        turns.append(1)
-        if len(turns) == 1:
-            # As if what a helper has rung were lost with the interruption.
-            call.bell.get()
-            raise KeyboardInterrupt
-        finish(call)
+    def calls(_):
+        return all(same(threads=20) for _ in range(20))
 
-    def share():
-        number = met.wait(timeout=300)
-        if threading.current_thread() is not threading.main_thread():
-            time.sleep(0.1 * number)
-            done.append(1)
-
-    monkeypatch.setattr(threads._Call, "finish", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        threads.together(share, 3)
-    assert len(done) == 2
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(calls, range(4)))
+    assert len(threads._team.idle) == threads._team.count <= max(64, cores.cores())

@@ -24,7 +24,7 @@ class set_threads:
     Without a setting `UPSWEEP_THREADS` counts, if it is in the environment; else all cores that this process may use, by its
     affinity and by the quota of its container. A task of Dask and a worker of a PyTorch DataLoader use one thread, as there are
     several of them at once. The argument `threads=` of a call comes before all of this. A scan uses fewer where its items are too
-    few: there is a thread for each 2 MiB, and one alone below 4.
+    few: there is a thread for each half MiB, and one alone below 4.
 
     Args:
         n: how many, at least 1; None takes the setting away.

@@ -67,6 +67,17 @@ def bytes_at(typing, address):
 
 
 @intrinsic
+def put_bytes(typing, address, value):
+    """Set eight bytes to a word, at an address that need not be a multiple of eight."""
+
+    def code(context, builder, signature, arguments):
+        builder.store(arguments[1], pointer(builder, arguments[0]), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), code
+
+
+@intrinsic
 def fetched(typing, address):
     """Have the nearest cache fetch a line that will be read and written. The address need not be memory's."""
 
@@ -191,6 +202,23 @@ def caller(count: int) -> Any:
             return builder.sext(done, I64)
 
         return types.int64(types.int64, types.UniTuple(types.int64, count)), code
+
+    return call
+
+
+def outsider(count: int) -> Any:
+    """A function that calls a function of C, by its address, with `count` words."""
+    kind = ir.FunctionType(ir.VoidType(), [I64] * count)
+
+    @intrinsic
+    def call(typing, address, arguments):
+        def code(context, builder, signature, values):
+            builder.call(
+                builder.inttoptr(values[0], kind.as_pointer()), cgutils.unpack_tuple(builder, values[1])
+            )
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.UniTuple(types.int64, count)), code
 
     return call
 

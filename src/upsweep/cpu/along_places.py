@@ -120,10 +120,10 @@ def aim_targets(L, A, slot, first, done, rest):
     return direct
 
 
-def _everywhere(place):
+def _everywhere(place, count):
     @of_words
     def everywhere(L, A, first):
-        for c in range(peek(L, VALUES)):
+        for c in range(peek(L, count)):
             if place(L, A, c, first) == 0:
                 return 0
         return 1
@@ -131,5 +131,6 @@ def _everywhere(place):
     return everywhere
 
 
-all_read, all_written = _everywhere(source_of), _everywhere(target_of)
-"""Whether all components of a chunk's items are read where they lie, and their prefixes written straight to their arrays."""
+all_read, all_written = _everywhere(source_of, COMPONENTS), _everywhere(target_of, VALUES)
+"""Whether all components of a chunk's items, and their flags, are read where they lie, and their prefixes written straight to
+their arrays."""

@@ -78,7 +78,8 @@ def sweeper(
             while i < w:
                 rest = w % LANES if i == 0 and w >= LANES else 0
                 mine = rest or LANES
-                start, before, target = P_at(starts, i), P_at(behind, i), P_at(there, i)
+                start, before, target = row(other, 1)[:V], P_at(behind, i), P_at(there, i)
+                line_in(start, P_at(starts, i))
                 lines_in(row(t, 1), S_at(here, i), x_step)
                 tree_up(t)
                 line_in(row(t, 0)[:V], before)

@@ -6,17 +6,21 @@ Everything here holds w items, one for each of the columns that are scanned side
 from __future__ import annotations
 
 from upsweep.cpu.address import copy_bytes, fetch_add, load_acquire, peek, poke, store_release, yield_thread
-from upsweep.cpu.frame import aim, ask, part
+from upsweep.cpu.frame import aim, ask, copy_rows, part
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.words import FOLD, JOIN, LINE, Part, Word
 
 # A thread looks at a flag so many times before it gives its core away to the thread that should raise the flag.
 _PATIENCE = 2000
-TILES, COMPONENTS, VALUES, ALONG, WIDTH = map(
-    int, (Word.TILES, Word.COMPONENTS, Word.VALUES, Word.ALONG, Word.WIDTH)
-)
-SIZE, NODES, STACK, TOTAL, START, BASE, END, FOLDS = map(
-    int, (Part.SIZE, Part.NODES, Part.STACK, Part.TOTAL, Part.START, Part.BASE, Part.END, Part.FOLDS)
+TILES, COMPONENTS, VALUES, ALONG, WIDTH, SYNC, EACH, INITIAL = map(
+    int,
+    (
+        Word.TILES, Word.COMPONENTS, Word.VALUES, Word.ALONG, Word.WIDTH, Word.SYNC, Word.EACH, Word.INITIAL,
+    ),
+)  # fmt: skip
+SIZE, NODES, STACK, TOTAL, START, BASE, END, FOLDS, TAIL = map(
+    int,
+    (Part.SIZE, Part.NODES, Part.STACK, Part.TOTAL, Part.START, Part.BASE, Part.END, Part.FOLDS, Part.TAIL),
 )
 
 
@@ -83,34 +87,41 @@ def index(tiles, level, i):
 
 
 @of_words
-def aim_node(L, A, slot, node):
+def flag_of(L, group, node):
+    """The address of a node's flag."""
+    return peek(L, SYNC) + LINE * (group * peek(L, EACH) + node)
+
+
+@of_words
+def aim_node(L, A, slot, group, node):
+    node += group * peek(L, EACH)
     for c in range(peek(L, COMPONENTS)):
         p = part(L, c)
         poke(A, slot + c, peek(p, NODES) + node * peek(L, WIDTH) * peek(p, SIZE))
 
 
 @of_words
-def publish(L, A, sync, first, t, level_of_sum, w):
-    """Publish tile t's sum, which lies on the counter, and the sums of the groups that it completes."""
+def publish(L, A, group, t, level_of_sum, w):
+    """Publish tile t's sum, which lies on the counter, and the sums of the nodes that it completes."""
     components, tiles, level = peek(L, COMPONENTS), peek(L, TILES), 0
     leaf = index(tiles, 0, t)
-    aim_node(L, A, 0, first + leaf)
+    aim_node(L, A, 0, group, leaf)
     for c in range(components):
         p = part(L, c)
         size = w * peek(p, SIZE)
         copy_bytes(peek(A, c), A + peek(p, STACK) + level_of_sum * size, size)
-    store_release(sync + LINE * leaf, 1)
+    store_release(flag_of(L, group, leaf), 1)
     while tiles >> level > 1:
         parent = index(tiles, level + 1, t >> 1)
-        if fetch_add(sync + LINE * parent + 8, 1) == 0:
+        if fetch_add(flag_of(L, group, parent) + 8, 1) == 0:
             break
-        aim_node(L, A, 0, first + index(tiles, level, t | 1))
-        aim_node(L, A, components, first + parent)
+        aim_node(L, A, 0, group, index(tiles, level, t | 1))
+        aim_node(L, A, components, group, parent)
         for c in range(components):
             copy_bytes(peek(A, components + c), peek(A, c), w * peek(part(L, c), SIZE))
-        aim_node(L, A, 0, first + index(tiles, level, t & ~1))
+        aim_node(L, A, 0, group, index(tiles, level, t & ~1))
         ask(L, A, JOIN, 0, w, 0, 0, 0)
-        store_release(sync + LINE * parent, 1)
+        store_release(flag_of(L, group, parent), 1)
         level, t = level + 1, t >> 1
 
 
@@ -124,7 +135,7 @@ def wait(flag):
 
 
 @of_words
-def prefix_of(L, A, sync, first, t, region, has, w):
+def prefix_of(L, A, group, t, region, has, w):
     """Fold the sums of all items before tile t onto the prefix in a region; returns whether there is one."""
     values, tiles, level = peek(L, VALUES), peek(L, TILES), 0
     while tiles >> level > 1:
@@ -132,18 +143,25 @@ def prefix_of(L, A, sync, first, t, region, has, w):
     while level >= 0:
         if t >> level & 1:
             node = index(tiles, level, (t >> level) - 1)
-            wait(sync + LINE * node)
+            wait(flag_of(L, group, node))
             if has:
                 aim(L, A, 0, START, values, 0)
                 aim(L, A, values, region, values, 0)
-                aim_node(L, A, 2 * values, first + node)
+                aim_node(L, A, 2 * values, group, node)
                 aim(L, A, 2 * values + peek(L, COMPONENTS), region, values, 0)
                 ask(L, A, FOLD, 0, w, 0, 0, 1 - peek(L, ALONG))
             else:
-                aim_node(L, A, 0, first + node)
+                aim_node(L, A, 0, group, node)
                 for c in range(values):
                     p = part(L, c)
                     copy_bytes(A + peek(p, region), peek(A, c), w * peek(p, SIZE))
             has = 1
         level -= 1
     return has
+
+
+@of_words
+def tail_of(L, A, group, t, w):
+    """Put the prefix behind tile t, whose sum is published, at TAIL."""
+    copy_rows(L, A, TAIL, START, w)
+    prefix_of(L, A, group, t + 1, TAIL, peek(L, INITIAL), w)

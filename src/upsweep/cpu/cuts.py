@@ -49,6 +49,8 @@ class Cut(NamedTuple):
     """Items."""
     tile: int
     tiles: int
+    chained: bool
+    """Whether tiles wait for those above them, without being summed first."""
     batch: int
     """Groups to a ticket."""
     threads: int
@@ -66,6 +68,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
     width = _width(plan, lie, tuned.width, staged, in_order, wanted)
     strips = -(-lie.side_by_side // width)
     groups = strips * prod(lie.sizes)
+    chained = not in_order and _chains(plan, lie, wanted) and groups < tuning.CHAINED_TICKETS * wanted
     far = read * plan.n * plan.rows >= tuning.FAR_BYTES and not plan.reduce and _even(groups, wanted)
     brought = not (as_stored(plan) and _side_by_side(plan, strides))
     lanes = lanes_of(plan, True)
@@ -79,8 +82,13 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
             chunk //= 2
         tile, batch = chunk, lie.near
     else:
-        largest = max(chunk, tuned.tile // (read * min(lie.side_by_side, width)))
-        tile = plan.n if in_order or in_turn or lie.folded else _tile(plan.n, groups, wanted, chunk, largest)
+        bytes_of_tile = tuned.tile // 2 if lie.abreast and wanted > tuning.FETCHING else tuned.tile
+        largest = max(chunk, bytes_of_tile // (read * min(lie.side_by_side, width)))
+        whole = in_order or in_turn or lie.folded
+        tile = plan.n if whole else _tile(plan.n, groups, wanted, chunk, largest)
+        if chained:
+            fair = plan.n * groups // (tuning.CHAINED_TICKETS * wanted)
+            tile = 1 << max(tuning.CHAINED_ROWS, fair).bit_length() - 1
         size = read * plan.n * min(lie.side_by_side, width)
         batch = _batch(tile < plan.n, groups, wanted, size)
     tiled = along and tile < plan.n and lie.near == 1
@@ -107,6 +115,7 @@ def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: 
         chunk=chunk,
         tile=tile,
         tiles=tiles,
+        chained=chained and tiles > 1,
         batch=batch,
         threads=max(1, min(wanted, -(-groups // batch) * tiles)),
     )
@@ -144,9 +153,24 @@ def _width(plan: Plan, lie: Rows, most: int, staged: int, in_order: bool, wanted
     others = prod(lie.sizes)
     narrowed = apart or (lie.turned and not in_order)
     narrowest = 2 * lanes_of(plan, False) if lie.turned else tuning.NARROW_BYTES // item_size(plan)
+    if apart and not in_order and _chains(plan, lie, wanted):
+        while -(-lie.side_by_side // width) * others < wanted:
+            width //= 2
+        return width
     while narrowed and width > narrowest and not _even(-(-lie.side_by_side // width) * others, wanted):
         width //= 2
     return width
+
+
+def _chains(plan: Plan, lie: Rows, wanted: int) -> bool:
+    """Whether there are columns enough for all threads, so that a tile need not be summed before it is scanned: it waits for the
+    one above it, which was begun as many tickets before as there are strips.
+    """
+    if lie.inner is None or lie.turned or lie.abreast or lie.folded or plan.reduce:
+        return False
+    line = lie.side_by_side * prod(lie.sizes) * item_size(plan)
+    many = wanted >= tuning.CHAINED and line >= wanted * tuning.NARROW_BYTES
+    return many and plan.n >= 2 * tuning.CHAINED_ROWS
 
 
 def shortest_straight(plan: Plan) -> int:
@@ -234,9 +258,11 @@ def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
     if plan.segmented and plan.exclusive and lie.turned and not (large and items >= tuning.RESTARTED_ROW):
         return 0
     if as_stored(plan) and side_by_side(strides, (*reads, *writes), beside, lie.turned):
-        # Rows side by side are taken in the order in which they lie, so that none of them stand one before the other.
+        # Rows side by side are taken in the order in which they lie, so that none of them stand one before the other. A line that
+        # stands for all of them is near anyway.
         dense = all(
-            (array[apart] if lie.turned else abs(array[apart])) == items * d.itemsize for array, d in arrays
+            (array[apart] if lie.turned else abs(array[apart])) in (0, items * d.itemsize)
+            for array, d in arrays
         )
         enough = line >= 2 * LINE if not lie.turned else items >= 3 * ROW or past_cache(plan)
         if not (dense and large and enough and line < _longest_staged(plan, lie, line)):
@@ -303,7 +329,8 @@ def wanted_threads(plan: Plan, strides: tuple[Strides, ...]) -> int:
     """The threads that pay for a plan. One row that is scanned straight through takes one thread less time than others do."""
     fast = plan.rows == 1 and not (plan.reduce or plan.segmented) and free(plan.op, plan.accumulators)
     least = tuning.PARALLEL_BYTES * (tuning.PARALLEL_STRAIGHT if fast else 1)
-    pay = 2 * read_size(plan, strides) * plan.n * plan.rows // max(1, least)
+    size = read_size(plan, strides) * plan.n * plan.rows
+    pay = tuning.PARALLEL * size // max(1, least) if size >= least else 1
     return max(1, min(plan.threads or cores.wanted(), pay))
 
 

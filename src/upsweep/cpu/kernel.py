@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from upsweep.cpu import abreast, folded, staged
 from upsweep.cpu.address import fence, fetch_add, peek, poke
-from upsweep.cpu.carry import prefix_of, publish
+from upsweep.cpu.carry import prefix_of, publish, tail_of
 from upsweep.cpu.frame import copy_rows, gather, part, place_of
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.tiles import (
@@ -20,27 +20,27 @@ from upsweep.cpu.tiles import (
     scan_turned,
     sum_tile,
 )
-from upsweep.cpu.words import ARRAY_WORDS, LINE, Part, Word
+from upsweep.cpu.words import ARRAY_WORDS, UNCHAINED, Part, Word
 
-N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET, SYNC, EACH = map(
+N, COLUMNS, STRIPS, GROUPS, BATCH, TILE, TILES, INITIAL, REDUCE, DIMS, TICKET = map(
     int,
     (
         Word.N, Word.COLUMNS, Word.STRIPS, Word.GROUPS, Word.BATCH, Word.TILE, Word.TILES, Word.INITIAL, Word.REDUCE,
-        Word.DIMS, Word.TICKET, Word.SYNC, Word.EACH,
+        Word.DIMS, Word.TICKET,
     ),
 )  # fmt: skip
 (
     INPUTS, VALUES, SINKS, WIDTH, SIZES_AT, ARRAYS_AT, PLACES, STRAIGHT, IN_ORDER, ACROSS, ABREAST, LANES, STATUS, STAGED, TURNED,
-    ANY_ORDER, FOLDED, FOLDS_AT,
+    ANY_ORDER, FOLDED, FOLDS_AT, CHAINED,
 ) = map(
     int,
     (
         Word.INPUTS, Word.VALUES, Word.SINKS, Word.WIDTH, Word.SIZES_AT, Word.ARRAYS_AT, Word.PLACES, Word.STRAIGHT,
         Word.IN_ORDER, Word.ACROSS, Word.ABREAST, Word.LANES, Word.STATUS, Word.STAGED, Word.TURNED, Word.ANY_ORDER,
-        Word.FOLDED, Word.FOLDS_AT,
+        Word.FOLDED, Word.FOLDS_AT, Word.CHAINED,
     ),
 )  # fmt: skip
-SIZE, START, BASE, TAIL = map(int, (Part.SIZE, Part.START, Part.BASE, Part.TAIL))
+SIZE, START, BASE = map(int, (Part.SIZE, Part.START, Part.BASE))
 
 scan_abreast, reduce_abreast = abreast.scan_abreast, abreast.reduce_abreast
 remember, come, go = staged.remember, staged.come, staged.go
@@ -85,19 +85,19 @@ def scan_group(L, A, group, t):
     has, n, tiles = peek(L, INITIAL), peek(L, N), peek(L, TILES)
     first, last = t * peek(L, TILE), min(n, (t + 1) * peek(L, TILE))
     copy_rows(L, A, BASE, START, w)
-    ends = tiles > 1 and last - first == peek(L, TILE)
+    ends, chain = tiles > 1 and last - first == peek(L, TILE), UNCHAINED
     if peek(L, STAGED):
         remember(L, A)
     if tiles > 1:
-        sync, node = peek(L, SYNC) + LINE * group * peek(L, EACH), group * peek(L, EACH)
+        if peek(L, CHAINED):
+            chain, ends = group if ends else UNCHAINED, 0
         if ends:
-            publish(L, A, sync, node, t, sum_tile(L, A, first, last, w), w)
+            publish(L, A, group, t, sum_tile(L, A, first, last, w), w)
         if peek(L, REDUCE) and last < n:
             return
         if ends and not peek(L, STRAIGHT):
-            copy_rows(L, A, TAIL, START, w)
-            prefix_of(L, A, sync, node, t + 1, TAIL, has, w)
-        has = prefix_of(L, A, sync, node, t, BASE, has, w)
+            tail_of(L, A, group, t, w)
+        has = prefix_of(L, A, group, t, BASE, has, w)
     if peek(L, REDUCE) and peek(L, ANY_ORDER) and reduce_in_any_order(L, A, has, first, last, w):
         return
     near = w if peek(L, STAGED) and peek(L, TURNED) else 0
@@ -116,7 +116,7 @@ def scan_group(L, A, group, t):
     elif peek(L, ACROSS) and w >= peek(L, LANES):
         scan_turned(L, A, has, n, w)
     else:
-        scan_tile(L, A, has, ends, first, last, w)
+        scan_tile(L, A, has, ends, chain, first, last, w)
     if peek(L, FOLDS_AT):
         fold_out(L, A, w)
     elif near:
@@ -131,6 +131,9 @@ def run(L, A):
         ticket = fetch_add(L + 8 * TICKET, 1)
         if ticket >= tickets:
             break
+        if peek(L, CHAINED):
+            scan_group(L, A, ticket % groups, ticket // groups)
+            continue
         first = ticket // tiles * batch
         for group in range(first, min(first + batch, groups)):
             scan_group(L, A, group, ticket % tiles)

@@ -157,6 +157,7 @@ def _cut(facts: Facts) -> dict[Word, int]:
         Word.WIDTH: cuts.width, Word.DIMS: len(lie.outer), Word.COMPONENTS: len(facts.sums),
         Word.SINKS: len(facts.writes), Word.INPUTS: len(facts.reads), Word.LANES: facts.lanes,
         Word.PITCH: facts.pitch, Word.FOLDED: max(1, lie.folded), Word.STAGED: cuts.staged, Word.BACKWARD: facts.backward,
+        Word.CHAINED: cuts.chained,
     }  # fmt: skip
 
 

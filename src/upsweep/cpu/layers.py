@@ -11,7 +11,7 @@ import numpy as np
 
 from upsweep import cores
 from upsweep.cpu import threads, tuning
-from upsweep.cpu.code import Unit, address, callable_at
+from upsweep.cpu.code import Unit, address
 from upsweep.cpu.layer_words import CHUNK, GATED_WIDTH, WIDTH, States, scratch_rows
 from upsweep.cpu.layer_words import Gated as GatedWord
 from upsweep.cpu.objects import address_of
@@ -93,7 +93,7 @@ def _run_gated(s: Gated, back: bool, **arrays: Any) -> None:
 
 
 def _share(
-    code: Any, x: Any, sequences: int, width: int, known: dict[str, Any], order: Any, scratch: int
+    code: int, x: Any, sequences: int, width: int, known: dict[str, Any], order: Any, scratch: int
 ) -> None:
     """Run code on the words of a launch, a ticket for each sequence and strip of channels."""
     _, steps, channels = x.shape
@@ -114,18 +114,15 @@ def _share(
             words += (0, 0) if isinstance(array, int) else array.strides[:2]
     told = np.array(words, np.int64)
 
-    def share(_held: object = (told, known)) -> None:
-        memory = threads.scratch(scratch + 16)
-        code(memory + scratch, memory + scratch + 8, address_of(told), memory)
-
     small = x.nbytes < tuning.PARALLEL_BYTES
-    threads.together(share, 1 if small else min(cores.wanted(), strips * sequences))
+    wanted = 1 if small else min(cores.wanted(), strips * sequences)
+    threads.together(code, address_of(told), wanted, scratch)
 
 
 @cache
-def _compiled(module: str, function: str, *how: Any) -> Any:
+def _compiled(module: str, function: str, *how: Any) -> int:
     def make():
         return getattr(import_module(f"upsweep.cpu.{module}"), function)(*how)
 
     what = module, function, *(v.name if isinstance(v, np.dtype) else v for v in how)
-    return callable_at(address(Unit(what, 2, make, f"the layer {' '.join(map(str, what))}", door=True)), 2)
+    return address(Unit(what, 2, make, f"the layer {' '.join(map(str, what))}", door=True))

@@ -15,14 +15,25 @@ from typing import Any
 import numpy as np
 
 from upsweep.cpu import tuning
-from upsweep.cpu.address import copy_bytes, move_1, move_2, move_4, move_8, move_16, stand_alone, stream_line
+from upsweep.cpu.address import (
+    byte_at,
+    copy_bytes,
+    move_1,
+    move_2,
+    move_4,
+    move_8,
+    move_16,
+    put_bytes,
+    stand_alone,
+    stream_line,
+)
 from upsweep.cpu.memory import Items, inner, room
 from upsweep.cpu.transpose import even_items
 from upsweep.cpu.words import LINE, WHOLE
 from upsweep.dtypes import bits_of
 
-SHORT_LINE, BACKWARD_LINE, STREAM_LINE, TOGETHER = (
-    tuning.SHORT_LINE, tuning.BACKWARD_LINE, tuning.STREAM_LINE, tuning.TOGETHER,
+SHORT_LINE, BACKWARD_LINE, EQUAL_LINE, STREAM_LINE, TOGETHER = (
+    tuning.SHORT_LINE, tuning.BACKWARD_LINE, tuning.EQUAL_LINE, tuning.STREAM_LINE, tuning.TOGETHER,
 )  # fmt: skip
 
 
@@ -44,6 +55,9 @@ def bring(stored: np.dtype, computed: np.dtype) -> Callable[..., None]:
             return
         if dense and pitch == count * computed_size:
             bring_short(scratch, array, along, lines, count)
+            return
+        if same and size == 1 and across == 0 and 8 <= count <= EQUAL_LINE:
+            _fill_short(scratch, pitch, array, along, lines, count)
             return
         if count < (BACKWARD_LINE if across == -size else SHORT_LINE) and count < lines:
             for i in range(count):
@@ -124,6 +138,16 @@ def _copy_short(target, pitch, source, along, lines, size):
             move_2(to + size - 2, come + size - 2)
         else:
             move_1(to, come)
+
+
+@inner
+def _fill_short(target, pitch, source, along, lines, count):
+    """Let the bytes of each line be one byte, such as a flag for a line of columns. Some are set twice."""
+    for line in range(lines):
+        to, word = target + line * pitch, byte_at(source, line * along) * 0x0101010101010101
+        for i in range(0, count - 8, 8):
+            put_bytes(to + i, word)
+        put_bytes(to + count - 8, word)
 
 
 def _bring_short(stored: np.dtype, computed: np.dtype) -> Any:

@@ -30,14 +30,16 @@ def passer(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
         start, before, total = P_take(frame, 0, 1), P_take(frame, V, 1), S_take(frame, 2 * V, 1)
         x, y = S_take(frame, 2 * V + C, 1), P_take(frame, 2 * V + 2 * C, 1)
         x_step, y_step = S_take(frame, 3 * V + 2 * C, 1), P_take(frame, 3 * V + 3 * C, 1)
-        t = room()
+        # Operands come from memory to a room first: see `turned`.
+        t, own = room(), row(room(), 0)[:V]
         for i in range(0, w, LANES):
             lines_in(row(t, 1), S_at(x, i), x_step)
             tree_up(t)
             line_out(row(t, ROW), S_at(total, i))
             if down:
                 line_in(row(t, 0)[:V], P_at(before, i))
-                tree_down(t, P_at(start, i), down != FIRST)
+                line_in(own, P_at(start, i))
+                tree_down(t, own, down != FIRST)
                 if past:
                     lines_past(row(t, 1)[:V], P_at(y, i), y_step)
                 else:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from upsweep.cpu import abreast, along, columns, panels, reduced, staged, through
 from upsweep.cpu.address import peek
 from upsweep.cpu.along_places import is_span
-from upsweep.cpu.carry import behind, push
+from upsweep.cpu.carry import behind, publish, push, tail_of
 from upsweep.cpu.frame import copy_rows
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import FIRST, ROW, Part, Word
+from upsweep.cpu.words import FIRST, ROW, UNCHAINED, Part, Word
 
-ALONG, CHUNK, REDUCE, DIRECT, ABREAST, STAGED, TURNED, ANY_ORDER, SHORT, ACROSS, LANES = map(
+ALONG, CHUNK, REDUCE, DIRECT, ABREAST, STAGED, TURNED, ANY_ORDER, SHORT, ACROSS, LANES, TILE = map(
     int,
     (
         Word.ALONG, Word.CHUNK, Word.REDUCE, Word.DIRECT, Word.ABREAST, Word.STAGED, Word.TURNED, Word.ANY_ORDER,
-        Word.SHORT, Word.ACROSS, Word.LANES,
+        Word.SHORT, Word.ACROSS, Word.LANES, Word.TILE,
     ),
 )  # fmt: skip
 STACK, BASE, BEFORE, END, TAIL = map(int, (Part.STACK, Part.BASE, Part.BEFORE, Part.END, Part.TAIL))
@@ -31,7 +31,7 @@ bring, climb, take_total, put, descend, step_down, hand, hand_last = (
 )  # fmt: skip
 pass_rows, hand_row, pass_all_turned = columns.pass_rows, columns.hand_row, columns.pass_all_turned
 fold_blocks, along_hand_last = reduced.fold_blocks, reduced.hand_last
-sum_abreast, come, go = abreast.sum_abreast, staged.come, staged.go
+sum_abreast, top_of, come, go = abreast.sum_abreast, abreast.top_of, staged.come, staged.go
 sum_items, scan_items = through.sum_items, through.scan_items
 
 
@@ -104,16 +104,13 @@ def sum_tile(L, A, first, last, w):
             sweep_up(L, A, row, chunk, w, 1, last - first == chunk)
         push(L, A, count, 1, w)
         count += 1
-    level = 0
-    while count >> level > 1:
-        level += 1
-    return level
+    return top_of(count)
 
 
 @of_words
-def scan_tile(L, A, has, ends, first, last, w):
+def scan_tile(L, A, has, ends, chain, first, last, w):
     """Scan the rows [first, last) from the prefix at BASE, if the tile `has` one. `ends`: the prefix behind is at TAIL, and the
-    last chunk has been swept up.
+    last chunk has been swept up. `chain`: the group whose next tile waits for the sum of this one, or UNCHAINED.
     """
     chunk, reduce = peek(L, CHUNK), peek(L, REDUCE)
     known, count, near = has, 0, rows_near(L)
@@ -138,7 +135,10 @@ def scan_tile(L, A, has, ends, first, last, w):
         if whole:
             push(L, A, count, 1, w)
             count += 1
-            if ends and row + m == last:
+            if row + m == last and chain != UNCHAINED:
+                publish(L, A, chain, first // peek(L, TILE), top_of(count), w)
+                tail_of(L, A, chain, first // peek(L, TILE), w)
+            if row + m == last and (ends or chain != UNCHAINED):
                 copy_rows(L, A, END, TAIL, w)
             else:
                 behind(L, A, has, count, w)

@@ -59,9 +59,13 @@ AHEAD = 16
 threads reads, without and with it, 256 MiB of float32, 16 Xeon cores: two threads .63 .85, with four groups .80; 16 threads .69
 .77."""
 FETCHING = 8
-"""So many threads at most fetch the next tile while they scan one. Speed beside a parallel copy with and without this, 256 MiB,
-16 Xeon cores, 2, 8, 16 threads: sums of float32 .83 .89 .74, .76 .82 .87, in segments .86 .85 .78, .66 .78 .86; by 2 and 16:
-float64 1.09 .81, .97 .86, int32 1.23 1.06, 1.07 1.22; of 64 MiB float32 .86 .56, .60 .69, in segments .70 .73, .60 .76."""
+"""So many threads at most fetch the next tile while they scan one; more have tiles of few columns that are half as large. Speed
+beside a parallel copy with and without fetching, 256 MiB, 16 Xeon cores, 2, 8, 16 threads: sums of float32 .83 .89 .74, .76 .82
+.87, in segments .86 .85 .78, .66 .78 .86; by 2 and 16: float64 1.09 .81, .97 .86, int32 1.23 1.06, 1.07 1.22; of 64 MiB float32
+.86 .56, .60 .69, in segments .70 .73, .60 .76.
+
+By whole tiles and by halves, 16 threads, 64 MiB of 3 and 5 columns of float32 .74 .91, .80 .89, 128 MiB of 3 of float64 .93 1.06,
+256 MiB of 3 and 17 of float32 .88 .85, .85 .85. By two threads on an AMD halves take 1.05 of the time."""
 SHORT = 1024
 """Rows of fewer items are scanned side by side, each in a lane of its own, if nothing below says otherwise. ns an item, float32,
 so and one by one: rows of 16 .44 and 13, of 100 .77 and 2.4, of 1000 .59 and .74, of 2000 .62 and .59."""
@@ -92,11 +96,17 @@ processor time than one thread does. Shorter stretches of memory cost a copy the
 items, AMD, loaded, a copy by one thread, by two that halve the rows, by two that halve the columns: 100 columns .20 .23 .54, 1000
 .29 .28 .42, 4096 .31 .29 .35. Time of two threads over that of one, plain, segmented, with a map: 1000 columns 1.2 1.3 1.2, 4096
 1.4 1.1 1.3, and 100 columns, in tiles, which are summed before they are scanned, 1.5 1.7 1.1."""
-PARALLEL_BYTES = 1 << 22
-"""Less than this is scanned by the calling thread, in a quarter of a millisecond (float32 .25, int64 .14): waking another costs
-20 us and more, and two threads read their tiles twice. From here on there is a thread for each half of it. Speed beside one
-thread, float32, Xeon with 16 cores, by 2, 4, 8, 16 threads: 4 MiB 1.5 1.6 1.1 .9, 16 MiB 1.4 2.1 2.2 1.9, 64 MiB 1.6 2.7 4.0 4.5;
-int32, 4 MiB 1.3 1.1 .9 .6."""
+CHAINED, CHAINED_ROWS, CHAINED_TICKETS = 3, 1 << 7, 16
+"""From so many threads on tiles of columns wait for those above them, where each thread has NARROW_BYTES of a line, and a tile so
+many rows; about so many tiles to a thread. Speed beside a parallel copy without this and with it, 16 Xeon cores, 16 threads, two
+races: 3000 x 20,000 float32 1.28 1.55; 8192 x 8192 in segments .61 .80, .73 .81, without .85 .88, .88 .83; recurrences of 8192 x
+4096 .73 .75, .74 .71; float64 .87 .86; by 8, 4, 2 threads 8192 x 8192 .95 1.00, 1.12 1.10, 1.26 1.23. Strips of half as many
+bytes lose: 11,000 x 6000 1.03 .90, of a quarter 20,000 x 3000 .92 .50."""
+PARALLEL_BYTES, PARALLEL = 1 << 22, 8
+"""Less than this is scanned by the calling thread, whose cache may hold it: on a Xeon with 16 cores two threads took 384 us for
+2 MiB of float32, which one scans in 217, four 333. From here on so many threads share so many bytes. Speed beside a copy, by two,
+four and eight threads for that many bytes: float32, 4 MiB .79 1.03 1.20, 8 MiB 1.55 1.99 2.28, in segments 1.58 2.20 2.71, 1024 x
+1024 along axis 0 1.01 1.26 1.24."""
 PARALLEL_STRAIGHT = 4
 """One row that is scanned straight through must have so many times as many bytes. Speed of two threads beside one, AMD, loaded,
 4, 8, 16, 32 MiB: sums of int64 .41 .53 .57 .83, of int32 .52 .66 .70, the largest int64 .46 .58 .79 .98; of float32 .96 .79
@@ -157,12 +167,22 @@ BACKWARD_LINE = 8
 item by item and line by line, AMD with AVX2, 2^15 items: float64 8 .95 .78, 12 2.20 1.30, 15 1.69 1.24, float32 8 .67 .57, 12 .67
 .59, 15 .70 .58, int16 8 .58 .54; in 32 MiB float64 12 2.58 1.64, 15 2.14 1.65. Handed out so, reversed rows of 12 float64 took
 1.50 1.89."""
+EQUAL_LINE = 24
+"""Lines of 8 to so many bytes that are one byte each, as the flags of columns that share their segments, are set by words. ns an
+item of sums in segments without this and with it, one thread, AMD with AVX-512, loaded, 2^20 items, columns: float32 8 .44 .26,
+12 .40 .24, 20 .32 .26, float64 8 .81 .52, 12 .78 .62, 20 .62 .64. Longer ones gain nothing: float32 33 .26 .27."""
 BRIEF = 4
 """Items of the longest rows that go one by one, in arrays that have code of their own, where each row lies behind the last one.
 Speed of a copy side by side and so, one thread, AMD with AVX-512, 2^18 items, rows of 2, 3, 4: float32 .16 .87, .20 .98, .27 .75,
 float64 .22 .88, .24 .89, .30 .88, int32 .17 .89, .18 1.1, .24 .97, truths of 2 .05 .96. ns an item side by side and so, Xeon,
 loaded: float16 .60 .10, .63 .14, .61 .12, bfloat16 1.1 .12, .68 .17, .57 .20, recurrences of float32 1.01 .44, 1.86 .45, .90 .46,
 of float16 1.66 .46, 1.84 .63, .95 .64."""
+COUPLED = 32
+"""Two columns of float32 of so many items are summed as one row of complex numbers. Time as columns over this, one thread, AMD
+with AVX-512, loaded: 1000, 4000, 30,000, 2^17, 2^21 and 2^23 items 1.27 1.66 2.6 2.8 1.5 1.6, reductions of the last three
+3.1 1.6 1.3, many such pairs of 20, 50, 100, 300 and 1000 items .9 1.9 1.8 2.4 4.0, in segments of 3000, 10^5 and 2^21 14 2.8 2.0.
+Two columns of float64 lose: 2^17 and 2^21 items .6 .53.
+"""
 TOGETHER = 256
 """Items that lie apart and are converted come together so many at a time. ns an item one by one and so, AMD with AVX-512, 2^18
 items, every other one: float16 1.33 .49, into every other one .53 .50, in rows of 1000 1.41 .57, computed in float64 2.36 .73;

@@ -77,7 +77,8 @@ def turner(
         # then keeps no room in registers.
         t, other = room(), room()
         for i in range(0, w, LANES):
-            start, here, there = P_at(starts, i), advance(x, x_step, i), advance(y, y_step, i)
+            start, here, there = row(other, 1)[:V], advance(x, x_step, i), advance(y, y_step, i)
+            line_in(start, P_at(starts, i))
             later = advance(further, further_step, i)
             for q in range(count):
                 turn_in(row(t, 1), S_at(here, q * RUN), x_step)

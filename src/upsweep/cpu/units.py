@@ -32,6 +32,18 @@ def kernel() -> Unit:
 
 
 @cache
+def crew() -> Unit:
+    """The code by which several threads run other code."""
+
+    def make():
+        from upsweep.cpu.crew import crew
+
+        return crew
+
+    return Unit(("crew",), 2, make, "threads at work")
+
+
+@cache
 def entry() -> Unit:
     """The code by which a small run comes in."""
 

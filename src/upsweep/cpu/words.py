@@ -124,6 +124,8 @@ class Word(IntEnum):
     SHORT = 47
     # 1: the items of rows that lie turned stand from the last to the first.
     BACKWARD = 48
+    # 1: tiles of columns are not summed before they are scanned, as each waits for the one above it.
+    CHAINED = 49
     # The next ticket. All threads write it, so no other word is on its cache line.
     TICKET = 56
 
@@ -244,6 +246,41 @@ class Entry(IntEnum):
     MADE = 9
 
 
+class Call(IntEnum):
+    """The words of a call of several threads, for `crew`. Behind them stand the addresses of the helpers' words."""
+
+    # The address of the code that every thread runs.
+    RUN = 0
+    # What it is given: the same for all, and the scratch memory of the caller.
+    WORDS = 1
+    MEMORY = 2
+    # The addresses of Python's functions that wait for a lock and release it.
+    ACQUIRE = 3
+    RELEASE = 4
+    # The lock that the caller waits for.
+    BELL = 5
+    # The helpers, and those of them that were asked.
+    HELPERS = 6
+    ASKED = 7
+    # The threads whose code failed, and the helpers that have ended.
+    FAILED = 8
+    ENDED = 9
+
+
+class Helper(IntEnum):
+    """The words of a thread that helps callers, for `crew`."""
+
+    # The lock that it waits for, and the address of the function that does.
+    LOCK = 0
+    TAKE = 1
+    # The call's words.
+    CALL = 2
+    # The address of its scratch memory.
+    ROOM = 3
+    # 0: the call waits for this helper.
+    TICKET = 4
+
+
 class Made(IntEnum):
     """The words of a loop of `told`, for `array_loops`; behind them its flags."""
 
@@ -306,6 +343,10 @@ OPERANDS = 5
 """Words of the frame that a straight scan has for each component: see `straight`."""
 NAN = 2 * OPERANDS
 """The word of the frame that says whether items were met whose order counts: see `extremes`."""
+UNCHAINED = -1
+"""In the place of a group: its tile has been summed, or is its only one."""
+ALL, ASK, AWAIT = range(3)
+"""What a caller asks of its `crew`."""
 FIRST = 2
 """Prefixes of rows that nothing stands before."""
 NOTHING, BEHIND, BEFORE = range(3)

@@ -18,8 +18,17 @@ def at_work(plan: Plan, launch: Launch, arrays: Sequence[np.ndarray]) -> None:
     """Run a launch on its arrays."""
     words = launch.words.copy()
     words[launch.addresses] = [address_of(a) for a in arrays]
+    # Until all threads are done, this holds the memory in which they tell each other of their sums.
     shared = _shared_memory(launch, words)
-    _in_threads(plan, launch, words, (*arrays, *shared))
+    here, failed = address_of(words), 0
+    if launch.threads == 1:
+        memory = threads.scratch(launch.scratch)
+        failed = launch.run(memory + launch.results, memory + launch.results + 8, here, memory)
+    else:
+        failed = threads.together(launch.address, here, launch.threads, launch.scratch)
+    del shared
+    if failed:
+        raise OperatorError(f"operator {plan.op} raised an exception")
 
 
 def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
@@ -32,20 +41,3 @@ def _shared_memory(launch: Launch, words: np.ndarray) -> list[np.ndarray]:
     for c, node in enumerate(nodes):
         words[WORDS + c * PART_WORDS + Part.NODES] = address_of(node)
     return [sync, *nodes]
-
-
-def _in_threads(plan: Plan, launch: Launch, words: np.ndarray, arrays: tuple[np.ndarray, ...]) -> None:
-    """Run compiled code on the words of a launch, in its threads. The words hold the addresses of the arrays."""
-    here = address_of(words)
-    failed: list[int] = []
-
-    def share(_held: object = (words, arrays)) -> None:
-        memory = threads.scratch(launch.scratch)
-        failed.append(launch.run(memory + launch.results, memory + launch.results + 8, here, memory))
-
-    if launch.threads == 1:
-        share()
-    else:
-        threads.together(share, launch.threads)
-    if any(failed):
-        raise OperatorError(f"operator {plan.op} raised an exception")
