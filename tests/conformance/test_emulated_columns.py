@@ -71,6 +71,25 @@ def test_lines_that_begin_anywhere_are_swept_in_order_too(emulated, call, monkey
     emulated.forget()
 
 
+CHAINED = [
+    Call("max-float32", ((1300, 5), 0), segments="lengths", exclusive=True, initial="rows"),
+    Call("min-bfloat16", ((600, 70), 0), segments="flags", initial="scalar"),
+    Call("add-int32", ((3, 500, 40), 1), reverse=True),
+    Call("last-float32", ((700, 3), 0), segments="line"),
+]
+
+
+@pytest.mark.parametrize("call", every(2, CHAINED), ids=str)
+def test_prefixes_one_after_the_other_where_any_order_has_their_bits(emulated, call, monkeypatch):
+    """Where several lanes share a column, and in lines that begin anywhere."""
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    emulated.gpu.loaded.clear()
+    assert wrong(call, emulated) is None
+    assert "upsweep_columns" in emulated.gpu.loaded
+    emulated.forget()
+
+
 HELD = [
     Call("max-int8", ((3000, 7), 0), segments="lengths"),
     Call("min-int8", ((2500, 30), 0), segments="line", exclusive=True),

@@ -8,7 +8,7 @@ from typing import Any
 
 from upsweep.gpu import functions, params
 from upsweep.gpu.choice import Choice
-from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
+from upsweep.gpu.demands import any_order, costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart, scanned
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
@@ -98,9 +98,8 @@ class Columns(Choice):
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
         sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
-        prefixes = rounded_up(
-            rounded_up(sums, item_align) + stages * (parts + (not plan.exclusive)) * self.width * item, 4
-        )
+        kept_parts = parts + (not (plan.exclusive or any_order(plan)))
+        prefixes = rounded_up(rounded_up(sums, item_align) + stages * kept_parts * self.width * item, 4)
         kept = 1 if self.shape.flat else 32 * self.shape.vector
         return lines + rounded_up(prefixes + stages * parts * kept * 4 * plan.segmented, align)
 
@@ -118,6 +117,7 @@ class Columns(Choice):
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()}, WITHIN = {str(self.within).lower()};\n"
             f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
+            f"constexpr bool CHAINED = {str(any_order(plan)).lower()};\n"
             f"constexpr bool SPLIT = {str(self._lower(plan) > 0).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"

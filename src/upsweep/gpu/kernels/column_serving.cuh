@@ -15,7 +15,7 @@ struct Spot { i64 ticket, column; u32 row, t; };
 struct Shared {
   Spot spots[4];                                     // of the tiles in flight, the one asked for, the one just left
   Element sums[STAGES][PARTS][WIDTH];                // of the parts of a tile
-  Item prefixes[STAGES][PARTS + !EXCLUSIVE][WIDTH];  // of the parts, and of the next tile where its prefix is a result of this one
+  Item prefixes[STAGES][PARTS + NEXT][WIDTH];  // of the parts, and of the next tile where its prefix is a result of this one
 #if SEGMENTED
   u32 heads[STAGES][PARTS][FLAT ? 1 : 32 * VECTOR];  // of each lane's run, or a bit for each run
 #endif
@@ -130,7 +130,7 @@ __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, c
     sum_parts(s.sums[stage_of(k)], mine, e);
   }
   prefixes[0][mine] = before.value;
-  if constexpr (!EXCLUSIVE) prefixes[PARTS][mine] = next.value;
+  if constexpr (NEXT) prefixes[PARTS][mine] = next.value;
 #pragma unroll
   for (int d = 1 << log2_of(PARTS); d >= 1; d /= 2)
 #pragma unroll
