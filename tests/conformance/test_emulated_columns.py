@@ -90,6 +90,22 @@ def test_prefixes_one_after_the_other_where_any_order_has_their_bits(emulated, c
     emulated.forget()
 
 
+SHAPED = [
+    # One block of sixteen warps, three warps that walk batches, and eight that hold half the items.
+    Call("min-int32", ((4200, 35), 0), segments="lengths"),
+    Call("add-int16", ((6, 60, 40), 1)),
+    Call("add-float32", ((130, 70), 0), segments="line", exclusive=True),
+]
+
+
+@pytest.mark.parametrize("call", every(3, SHAPED), ids=str)
+def test_tiles_in_other_numbers_of_warps(emulated, call, monkeypatch):
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 0)
+    emulated.forget()
+    assert wrong(call, emulated) is None
+    emulated.forget()
+
+
 HELD = [
     Call("max-int8", ((3000, 7), 0), segments="lengths"),
     Call("min-int8", ((2500, 30), 0), segments="line", exclusive=True),
