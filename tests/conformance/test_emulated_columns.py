@@ -97,6 +97,41 @@ def test_lines_that_begin_anywhere_are_swept_in_order_too(emulated, call, monkey
     emulated.forget()
 
 
+CHAINED = [
+    Call("max-float32", ((1300, 5), 0), segments="lengths", exclusive=True, initial="rows"),
+    Call("min-bfloat16", ((600, 70), 0), segments="flags", initial="scalar"),
+    Call("add-int32", ((3, 500, 40), 1), reverse=True),
+    Call("last-float32", ((700, 3), 0), segments="line"),
+]
+
+
+@pytest.mark.parametrize("call", every(2, CHAINED), ids=str)
+def test_prefixes_one_after_the_other_where_any_order_has_their_bits(emulated, call, monkeypatch):
+    """Where several lanes share a column, and in lines that begin anywhere."""
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
+    emulated.forget()
+    emulated.gpu.loaded.clear()
+    assert wrong(call, emulated) is None
+    assert "upsweep_columns" in emulated.gpu.loaded
+    emulated.forget()
+
+
+SHAPED = [
+    # One block of sixteen warps, three warps that walk batches, and eight that hold half the items.
+    Call("min-int32", ((4200, 35), 0), segments="lengths"),
+    Call("add-int16", ((6, 60, 40), 1)),
+    Call("add-float32", ((130, 70), 0), segments="line", exclusive=True),
+]
+
+
+@pytest.mark.parametrize("call", every(3, SHAPED), ids=str)
+def test_tiles_in_other_numbers_of_warps(emulated, call, monkeypatch):
+    monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 0)
+    emulated.forget()
+    assert wrong(call, emulated) is None
+    emulated.forget()
+
+
 HELD = [
     Call("max-int8", ((3000, 7), 0), segments="lengths"),
     Call("min-int8", ((2500, 30), 0), segments="line", exclusive=True),

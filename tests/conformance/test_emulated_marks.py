@@ -11,15 +11,15 @@ import upsweep as up
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.values import heads
 
-SPAN = 131072
-"""Items whose bits a block writes."""
+SPAN = 8192
+"""Items that a block marks, where these are few."""
 STARTS = {
     "some": (1000, [0, 3, 31, 32, 33, 999, 1000]),
     "empty segments": (100, [0, 0, 0, 5, 5, 64, 64, 100, 100]),
     "one": (70_000, [0, 70_000]),
     "no item has any": (40, []),
     "two blocks": (SPAN + 33, [0, SPAN - 1, SPAN, SPAN + 32, SPAN + 33]),
-    "whole blocks": (2 * SPAN, [*range(0, 2 * SPAN, 37), 2 * SPAN]),
+    "whole blocks": (2 * SPAN, [*range(0, 2 * SPAN, 5), 2 * SPAN]),
     "more than a block asks for at once": (6000, [*range(0, 6000, 2), *[6000] * 3]),
     "behind the end": (64, [0, 32, 64, 65, 1000]),
     "falling": (300, [0, 250, 100, 200, -5, 300]),

@@ -135,7 +135,7 @@ def test_moves_compile_and_keep_their_registers(name, arch):
     assert words <= most, "some may wait in memory while a block looks back"
 
 
-ALONE = ["mark", "mark_bits", "changes", "changes_bits", "repeat_sums", "repeat"]
+ALONE = ["mark", "changes", "changes_bits", "repeat_sums", "repeat"]
 ALONE += ["group_heads", "group_rows", "group_places", "carry"]
 
 

@@ -134,6 +134,37 @@ def test_many_tiles_of_columns_have_more_stages_where_they_fit(dtype, shape, arc
     assert chosen((op, [dtype], shape, 0, {}), arch)[1].shape.stages == stages
 
 
+@pytest.mark.parametrize(
+    ("case", "form"),
+    [
+        # Half the height, where fewer lines lie behind the ends of columns.
+        ((ops.AFFINE, ["bfloat16", "bfloat16"], (880, 20841), 0, {"kept": 1, "alone": True}), (16, 8, 2, 7)),
+        # Twice the warps with half the items, where few would work.
+        ((ops.AFFINE, ["f4", "f4"], (20519, 105), 0, {"kept": 1}), (8, 8, 1, 321)),
+        # A tile a column in one block of as many warps; of few columns lower ones.
+        ((ops.AFFINE, ["f8", "f8"], (141, 10447), 0, {"kept": 1}), (16, 9, 1, 1)),
+        ((ops.AFFINE, ["f8", "f8"], (141, 8000), 0, {"kept": 1}), (16, 4, 3, 3)),
+        # Stretches within segments.
+        ((ops.MIN, ["f4"], (193646, 39), 0, {"segmented": True, "listed": True}), (32, 16, 1, 379)),
+        # Items of two words in columns that lanes share, or in tiles as high as columns.
+        ((ops.MAX, ["f8"], (76, 16124, 2), 1, {}), (16, 8, 2, 8)),
+        ((ops.ADD, ["f8"], (87, 22156), 0, {}), (16, 6, 3, 1)),
+        # Results that are turned in small pieces.
+        ((ops.ADD, ["f4"], (3299, 1141), 1, {"transposed": True}), (32, 8, 2, 5)),
+    ],
+)
+def test_tiles_of_columns_waste_neither_lines_nor_warps_nor_registers(case, form):
+    plan, choice = chosen(case)
+    shape = choice.shape
+    assert (choice.kernel, shape.items, shape.warps, choice.blocks(plan), choice.tiles) == ("columns", *form)
+
+
+@pytest.mark.parametrize(("n", "columns", "warps"), [(100, 44, 3), (49, 39, 4), (20, 129, 8)])
+def test_odd_numbers_of_warps_walk_batches_where_they_are_fewer(n, columns, warps):
+    _, choice = chosen((ops.ADD, ["f4"], (50_000, n, columns), 1, {}))
+    assert choice.shape.warps == warps
+
+
 @pytest.mark.parametrize(("n", "sets", "tiles"), [(1 << 16, 2, 128), (900, 2, 2), (300, 1, 1)])
 def test_halves_of_costly_operators_lie_in_wide_lines_unless_a_tile_holds_a_column(n, sets, tiles):
     _, choice = chosen((ops.LOGADDEXP, ["f2"], (n, 1 << 15), 0, {}))

@@ -8,7 +8,7 @@ from typing import Any
 
 from upsweep.gpu import functions, params
 from upsweep.gpu.choice import Choice
-from upsweep.gpu.demands import costly, light, turned_piece, words, words_read
+from upsweep.gpu.demands import any_order, costly, light, turned_piece, words, words_read
 from upsweep.gpu.layout import Lane, Layout, patched, turned
 from upsweep.gpu.lines import are_loose, are_stretch, are_uneven, go_by_lines, grain_of, lie_apart, scanned
 from upsweep.gpu.shapes import ROWS, SEVERAL, WARPS, Chip, Shape
@@ -17,6 +17,7 @@ from upsweep.gpu.shapes.column_stages import (
     LONG,
     for_costly,
     for_listed,
+    for_marked,
     for_stages,
     for_wide,
 )
@@ -25,14 +26,19 @@ from upsweep.gpu.shapes.columns import (
     COSTLY_LOW,
     FLAT,
     FLAT_LEAST,
+    LEAST_ITEMS,
+    LINES_OF_ONE,
     LITTLE,
     MANY,
+    STILL_STAGES,
     STRETCHED,
     STRETCHED_HALVES,
+    TURNED_WARPS,
     WASTE,
     for_columns,
     for_flat,
     for_loose,
+    for_lower,
     for_one,
     for_stretch,
     for_turned,
@@ -115,9 +121,8 @@ class Columns(Choice):
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
         sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
-        prefixes = rounded_up(
-            rounded_up(sums, item_align) + stages * (warps + (not plan.exclusive)) * self.width * item, 4
-        )
+        kept_parts = warps + (not (plan.exclusive or any_order(plan)))
+        prefixes = rounded_up(rounded_up(sums, item_align) + stages * kept_parts * self.width * item, 4)
         kept = 1 if self.shape.flat else 32 * self.shape.vector
         return lines + rounded_up(prefixes + stages * parts * kept * 4 * plan.segmented, align)
 
@@ -135,6 +140,7 @@ class Columns(Choice):
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()}, WITHIN = {str(self.within).lower()};\n"
             f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
+            f"constexpr bool CHAINED = {str(any_order(plan)).lower()};\n"
             f"constexpr bool SPLIT = {str(self._lower(plan) > 0).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross}, SIDE = {self.side};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
@@ -220,19 +226,53 @@ class Columns(Choice):
 
 
 def choose(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
-    """Tiles of columns: one for each column where it would fill others badly."""
+    """Tiles of columns: one for each column where it would fill others badly, or lower ones."""
     made = _in_tiles(plan, layout, columns, chip)
-    shape = None if made.shape.flat or any(map(turned, layout.arrays())) else for_one(made.shape, layout.n)
-    if shape is None or not _fill(made):
+    if made.shape.flat or any(map(turned, layout.arrays())):
         return made
+    one = _one(plan, made)
+    if one is not None or made.shape.lanes < 32 or not light(plan):
+        return one or made
+    return _busy(plan, _lower(made, words(plan, layout)))
+
+
+def _one(plan: Plan, made: Columns) -> Columns | None:
+    """One tile for each column, where such tiles are as many as they should be, and as many warps work at once."""
+    shape = for_one(made.shape, made.layout.n, words(plan, made.layout))
+    if shape is None or not (_fill(made) or _lines(made) >= LINES_OF_ONE):
+        return None
     one = replace(made, shape=shape)
-    fuller = WASTE * one.tile <= made.tiles * made.tile
-    blocks = min(shape.blocks, chip.shared // one.shared_bytes(plan))
-    return (
-        replace(one, shape=replace(shape, blocks=blocks))
-        if fuller and blocks >= min(2, shape.blocks)
-        else made
-    )
+    blocks = min(shape.blocks, made.chip.shared // one.shared_bytes(plan))
+    busy = blocks * shape.warps >= made.blocks(plan) * made.shape.warps
+    if WASTE * one.tile > made.tiles * made.tile or not (blocks >= min(2, shape.blocks) or (busy and blocks)):
+        return None
+    return replace(one, shape=replace(shape, blocks=blocks))
+
+
+def _lower(made: Columns, item: int) -> Columns:
+    """Tiles of half the height, and of half of that, where fewer of their lines lie behind the columns' ends."""
+    while (found := for_lower(made.shape, item)) is not None:
+        shape, least = found
+        low = replace(made, shape=shape)
+        if least * low.tiles * low.tile > made.tiles * made.tile:
+            break
+        made = low
+    return made
+
+
+def _busy(plan: Plan, made: Columns) -> Columns:
+    """The same tiles in twice the warps, which hold half the items each, where few work on a multiprocessor."""
+    while (
+        made.shape.stages == 2
+        and made.shape.items > LEAST_ITEMS
+        and made.blocks(plan) * made.shape.warps < WARPS
+    ):
+        shape = replace(made.shape, items=made.shape.items // 2, warps=2 * made.shape.warps)
+        more = replace(made, shape=shape)
+        if more.shared_bytes(plan) > made.chip.shared or more.blocks(plan) < made.blocks(plan):
+            break
+        made = more
+    return made
 
 
 def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
@@ -262,11 +302,22 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
     size = 0 if layout.bytes else sum(sizes)
     apart = loose and lie_apart(plan, layout, True)
     dense = loose and not apart and are_stretch(plan, layout, columns, STRETCHED_HALVES)
-    stretched = loose and are_stretch(plan, layout, columns, STRETCHED)
+    narrow_apart = apart and plan.segmented and set(sizes) == {2}
+    stretched = loose and are_stretch(plan, layout, columns, STRETCHED_HALVES if narrow_apart else STRETCHED)
     halves = single and item == 2 and set(sizes) == {2}
     while True:
         shape = for_columns(
-            layout.n, columns, item, words_read(layout), line, warps, again, pair, plan.segmented, plan.sums
+            layout.n,
+            columns,
+            item,
+            words_read(layout),
+            line,
+            warps,
+            again,
+            pair,
+            plan.segmented,
+            plan.sums,
+            item == 2 and not plan.reduce,
         )
         if dear and (narrow or line >= 4) and shape.warps == WARPS:
             shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
@@ -301,8 +352,13 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 if narrow:
                     shape = replace(shape, blocks=COSTLY_BLOCKS)
             staged = staged and (shape.loose or uneven)
+        pieces = [turned_piece(layout, x, shape.items) for x in layout.stores if turned(x)]
+        if pieces and min(pieces) < 16 and min(sizes) >= 4:
+            shape = replace(shape, blocks=min(TURNED_WARPS // shape.warps, shape.blocks))
         if shape.loose:
             shape = replace(shape, apart=lie_apart(plan, layout, shape.stretch > 0))
+            if not reading and shape.stretch:
+                shape = replace(shape, stages=STILL_STAGES, blocks=min(2, shape.blocks))
         # Lines of reductions that begin at sectors take as long in more stages.
         staged = staged and (shape.loose or not plan.reduce)
         tiles = Columns(shape, layout, columns, chip).tiles
@@ -314,6 +370,11 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             forms = for_wide(shape)
         if listed and sizes == [4] and item == 1 and not (turning or (layout.bytes and shape.apart)):
             forms = for_listed(shape, columns)
+        marked = for_marked(shape, layout.n) if plan.segmented and light(plan) and not plan.reduce else None
+        if marked is not None:
+            made = Columns(marked, layout, columns, chip)
+            if made.fits(plan):
+                return made
         for more in forms:
             made = Columns(more, layout, columns, chip)
             if made.threads <= 1024 and made.fits(plan) and _fill(made):
@@ -332,11 +393,14 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             loose = stretched = dense = False
 
 
+def _lines(choice: Columns) -> int:
+    """The tiles beside each other."""
+    return -(-choice.columns // choice.width) * prod(choice.layout.dims[:-1])
+
+
 def _fill(choice: Columns) -> bool:
     """Whether there are tiles enough for the largest GPUs: half as many where a block has a multiprocessor to itself."""
-    layout = choice.layout
-    lines = -(-choice.columns // choice.width) * prod(layout.dims[:-1])
-    return -(-layout.n // choice.tile) * lines >= ROWS // (1 + (choice.shape.blocks == 1))
+    return choice.tiles * _lines(choice) >= ROWS // (1 + (choice.shape.blocks == 1))
 
 
 def _are_flat(plan: Plan, layout: Layout) -> bool:

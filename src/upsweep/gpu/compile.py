@@ -57,7 +57,6 @@ _PARTS = {
     "gated_back": f"{_GATED} barriers.cuh serving.cuh gated.cuh gated_back.cu",
     "total": "narrow.cuh prelude.cuh spec total.cu",
     "mark": f"{_MARKS} mark.cu",
-    "mark_bits": f"{_MARKS} mark_bits.cu",
     "changes": f"{_MARKS} changes.cu",
     "changes_bits": f"{_MARKS} changes_bits.cu",
     "select": f"{_SELECT} select.cu",

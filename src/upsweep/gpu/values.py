@@ -18,6 +18,7 @@ from upsweep.gpu import driver
 from upsweep.gpu.arrays import scratch, view
 from upsweep.gpu.launch import THREADS, run, run_small
 from upsweep.gpu.marks import Marks
+from upsweep.gpu.shapes import power_of_two
 from upsweep.gpu.view import View, c_strides
 from upsweep.host import heads as host_heads
 from upsweep.operator import Operator, OperatorError
@@ -25,8 +26,10 @@ from upsweep.operators import ops
 from upsweep.plan import Plan
 from upsweep.segments import SegmentError, Segments
 
-_BATCH, _SPAN = 8, 131072
-"""Items that a thread takes, by kernels/marks.cuh, and those whose bits a block writes, by kernels/mark_bits.cu."""
+_BATCH = 8
+"""Items that a thread takes, by kernels/marks.cuh."""
+_SPANS, _BLOCKS = (8192, 131072), 512
+"""The fewest and the most items that a block marks, by kernels/mark.cu, and the blocks of which many have fewer than the most."""
 _BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 
 
@@ -163,14 +166,12 @@ def _write_starts(
     m: int, stride: int, n: int, starts: int, at: int, bits: bool, reverse: bool, stream: int, device: int
 ) -> None:
     """Marks for n items, of m places where segments start."""
-    numbers = [starts, m, stride, at, n]
-    if bits:
-        if reverse:
-            numbers[:3] = [starts + (m - 1) * stride, m, -stride]
-        run_small("mark_bits", _INT64, [*numbers, reverse], -(-n // _SPAN) * THREADS, stream, device)
-    else:
-        driver.fill_bytes(at, 0, n, stream)
-        run_small("mark", _INT64, numbers, -(-m // _BATCH), stream, device)
+    backwards = bits and reverse
+    if backwards:
+        starts, stride = starts + (m - 1) * stride, -stride
+    span = min(_SPANS[1], max(_SPANS[0], power_of_two(n // _BLOCKS)))
+    numbers = [starts, m, stride, at, n, bits, backwards, span]
+    run_small("mark", _INT64, numbers, -(-n // span) * THREADS, stream, device)
 
 
 def _write_changes(

@@ -4,6 +4,8 @@
 #pragma once
 #include "nodes.cuh"
 
+// Whether a tile wants the prefix of the tile after it.
+constexpr bool NEXT = !(EXCLUSIVE || CHAINED);
 constexpr int SUBS = 32 / LANES, MOST = 8, RADIX_BITS = 3 + log2_of(SUBS), RADIX = 1 << RADIX_BITS;
 
 // The sweeps of warp.cuh over the lanes of each column: lane `sub` of them.
@@ -116,8 +118,8 @@ __device__ __forceinline__ void publish(const ColumnTree& tree, i64 t, Element s
   }
 }
 
-// The prefix of tile t and of the tile after it; `sum` is the sum of tile t. While a level is folded the next level is on its
-// way, where registers allow.
+// The prefix of tile t, and of the tile after it where that is wanted; `sum` is the sum of tile t. While a level is folded the next
+// level is on its way, where registers allow.
 __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element sum, const Item& start, Prefix& p, Prefix& next) {
   constexpr bool AHEAD = NODE == 1;
   p.value = start; p.some = INITIAL;
@@ -128,7 +130,7 @@ __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element
   const u64* at = first(level);
   if (AHEAD) tree.ask(at, digit(level), asked);
   int turn = 0;  // the level whose digit grows from t to t + 1: below it groups end with this tile
-  if (!EXCLUSIVE)
+  if (NEXT)
     for (; turn + 1 < tree.p.levels && digit(turn) == RADIX - 1; turn++) {
       Element e[MOST];
       tree.load_group(first(turn), RADIX - 1, e);
@@ -150,7 +152,7 @@ __device__ __forceinline__ void look_back(const ColumnTree& tree, i64 t, Element
     } else {
       tree.load_group(here, d, e);
     }
-    const bool ends = !EXCLUSIVE && level == turn;
+    const bool ends = NEXT && level == turn;
     if (ends) tree.put(e, d, sum);
     Element parts = {};
     if constexpr (SUBS > 1) parts = sum_parts_to(tree, e);

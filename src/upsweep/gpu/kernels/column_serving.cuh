@@ -15,7 +15,7 @@ struct Spot { i64 ticket, column; u32 row, t; };
 struct Shared {
   Spot spots[4];                                     // of the tiles in flight, the one asked for, the one just left
   Element sums[STAGES][PARTS][WIDTH];                // of the parts of a tile, which are the strips of its warps: a warp's block sums
-  Item prefixes[STAGES][WARPS + !EXCLUSIVE][WIDTH];  // of the warps, and of the next tile where its prefix is a result of this one
+  Item prefixes[STAGES][WARPS + NEXT][WIDTH];        // of the warps, and of the next tile where its prefix is a result of this one
 #if SEGMENTED
   u32 heads[STAGES][PARTS][FLAT ? 1 : 32 * VECTOR];  // of each lane's run, or a bit for each run
 #endif
@@ -145,7 +145,7 @@ __device__ __forceinline__ void prefix_tile(const Params& p, Shared& s, int k, c
   }
   if constexpr (SHARES > 1) down_sweep_subs(before, lane / LANES, last, lane % LANES, start);
   prefixes[first][mine] = before.value;
-  if constexpr (!EXCLUSIVE) prefixes[WARPS][mine] = next.value;
+  if constexpr (NEXT) prefixes[WARPS][mine] = next.value;
 #pragma unroll
   for (int d = 1 << log2_of(SHARE); d >= 1; d /= 2)
 #pragma unroll

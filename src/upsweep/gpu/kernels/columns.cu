@@ -9,9 +9,6 @@
 // A ticket after a block's first. Where there is a block for each tile, none takes two.
 __device__ __forceinline__ i64 next_ticket(const Params& p) { return gridDim.x >= p.tickets ? p.tickets : take_ticket(p); }
 
-// Operators on bytes allow any order: a prefix after the other takes half the operations of the tree's sweeps.
-constexpr bool CHAINED = (RAGGED || is_woven<Input<0>::Load>) && SUBS == 1 && !SEGMENTED;
-
 // The warps that read, sum and write.
 struct Worker : Mover {
   using Mover::read;
@@ -141,31 +138,26 @@ struct Worker : Mover {
     }
   }
 
-  // The prefixes of a run.
+  // The prefixes of a run. One after the other (CHAINED) they take half the operations of the tree's sweeps.
   __device__ __forceinline__ void scan(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS]) const {
     Item start = {}, next = {};
     if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of_column(p, at, 32 * v + own);
     Prefix before = prefix_of(k, strip, 32 * v + own, at, start);
-    if constexpr (CHAINED) {
-      read_items(k, v, strip, at, x);
-      Item last = select(before.some, before.value, Item{NEUTRAL});
+    u32 heads_of_items = kept_heads(k, v, strip), swept = heads_of_items;
+    if constexpr (CHAINED) read_items(k, v, strip, at, x);
+    else read(k, v, strip, at, x, swept);
+    if constexpr (NEXT) next = prefix_of(k, strip + 1, 32 * v + own, at, start).value;
+    if constexpr (SUBS > 1) {
+      Item sums[ITEMS];
 #pragma unroll
-      for (int i = 0; i < ITEMS; i++) {
-        Item next = op(last, x[i]);
-        x[i] = EXCLUSIVE ? last : next;
-        last = next;
-      }
-    } else {
-      u32 heads_of_items = kept_heads(k, v, strip), swept = heads_of_items;
-      read(k, v, strip, at, x, swept);
-      if constexpr (!EXCLUSIVE) next = prefix_of(k, strip + 1, 32 * v + own, at, start).value;
-      if constexpr (SUBS > 1) {
-        down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
-        Item following = from_lane(before.value, (lane + LANES) % 32);
-        next = select(sub == SUBS - 1, next, following);
-      }
-      results(x, heads_of_items, swept, before, next, start);
+      for (int i = 0; i < ITEMS; i++) sums[i] = x[i];
+      if constexpr (CHAINED) up_sweep(sums, swept);
+      Element all = element(sums[ITEMS - 1], swept >> (ITEMS - 1) & 1);
+      down_sweep_subs(before, sub, up_sweep_subs(all, sub), own, start);
+      if constexpr (NEXT) next = select(sub == SUBS - 1, next, from_lane(before.value, (lane + LANES) % 32));
     }
+    if constexpr (CHAINED) results_in_order(x, heads_of_items, before, start);
+    else results(x, heads_of_items, swept, before, next, start);
   }
 
   __device__ __forceinline__ void finish(int k, int v, int strip, const Spot& at) const {

@@ -7,14 +7,13 @@ constexpr u32 FULL = 0xffffffffu;
 // A block takes BATCH items for each of its threads, neighbours by neighbouring threads: so many loads are on their way at once.
 constexpr int THREADS = 256, BATCH = 8;
 
+// Backwards, and seen from the last item on, the first item of a segment is the one before the next segment's offset.
 struct Mark {
-  const char* offsets; i64 m, stride; u8* flags; i64 n;
-  __device__ __forceinline__ i64 offset(i64 i) const { return *(const i64*)(offsets + i * stride); }
-};
-// Seen from the last item on: the first item of a segment backwards is the one before the next segment's offset.
-struct MarkBits : Mark {
-  i64 back;
-  __device__ __forceinline__ i64 offset(i64 i) const { return back ? n - Mark::offset(i) : Mark::offset(i); }
+  const char* offsets; i64 m, stride; u8* flags; i64 n, bits, back, span;
+  __device__ __forceinline__ i64 offset(i64 i) const {
+    const i64 at = *(const i64*)(offsets + i * stride);
+    return back ? n - at : at;
+  }
 };
 
 // Calls mark(offset) for this thread's share of BATCH * THREADS offsets from `start` on.

@@ -16,6 +16,11 @@ WALKING = (4, 8, 2, 1)
 """Warps of a block, the best first where as many lanes are idle. Of a copy (H200), by tiles of columns -> in one warp: 500 x 2 f4
 .57 -> .78, 512 x 16 .79 -> .88, 700 x 4 .62 -> .65, 300 x 2 f8 .35 -> .61."""
 
+ODD = (3, 5)
+"""Fewer warps of a block that leave fewer lanes idle, where four such blocks share a multiprocessor. Of a copy (H200), in more
+-> so: 47 f8 of 42 .53 -> .70, 44 f4 of 100 .88 -> .97, 80 bf16 of 150 .83 -> .91, 77 bytes of 171 .56 -> .64, 86 i2 of 131 by
+keys .67 -> .75; but in five instead of four 39 i2 of 49 1.1 -> .73, 37 i2 of 166 .91 -> .87."""
+
 THIN = 2
 """Warps of a multiprocessor that are too few for batches of four columns and items of four bytes, or more: tiles of columns take
 them. Of a copy
@@ -40,15 +45,23 @@ def for_batches(
     """The shape for batches whose items have `size` bytes in all arrays, and `words` registers, or None where no two blocks of
     them fit a multiprocessor. `whole`: a lane may hold a column of more items than one of a long column."""
     vector = min(MOST_COLUMNS, power_of_two(-(-LEAST // (n * smallest))))
-    fitting = [
-        warps
-        for warps in WALKING
-        if columns <= min(32 * warps, BATCH_COLUMNS) and 32 * warps * vector * n * size <= shared // 2 - 2048
-    ]
+    size_of_column = vector * n * size
+
+    def fits(warps: int, blocks: int) -> bool:
+        return (
+            columns <= min(32 * warps, BATCH_COLUMNS)
+            and 32 * warps * size_of_column <= shared // blocks - 2048
+        )
+
+    def used(warps: int) -> float:
+        return 32 * warps // columns * columns / warps
+
+    fitting = [warps for warps in WALKING if fits(warps, 2)]
     if not fitting:
         return None
-    warps = max(fitting, key=lambda warps: 32 * warps // columns * columns / warps)
-    if min(columns, smallest) >= 4 and warps * (shared // (32 * warps * vector * n * size + 2048)) <= THIN:
+    warps = max(fitting, key=used)
+    warps = max([warps, *(fewer for fewer in ODD if fewer < warps and fits(fewer, 4))], key=used)
+    if min(columns, smallest) >= 4 and warps * (shared // (32 * warps * size_of_column + 2048)) <= THIN:
         return None
     # A run that few items are left for takes as long as another.
     run = n if whole and n * words <= SEVERAL else min(n, items_for(words))

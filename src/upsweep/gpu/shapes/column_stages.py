@@ -126,6 +126,22 @@ def for_wide(shape: Shape) -> tuple[Shape, ...]:
     return tuple(replace(shape, stages=stages) for stages in WIDE_STAGES)
 
 
+def for_marked(shape: Shape, n: int) -> Shape | None:
+    """One block of twice the warps for stretches of 33 to 64 columns within segments, of `n` items each; None for others. Of a
+    copy (H200), eight warps in two blocks -> so: 39 f4 .475 -> .535, 59 i4 .41 -> .475, 44 f2 .51 -> .53, 45 c8 .485 -> .51, 35
+    f8 .38 -> .42, 225 bytes .34 -> .38.
+    """
+    if (
+        shape.vector != 2
+        or not shape.stretch
+        or shape.apart
+        or shape.warps != WARPS
+        or n < 8 * shape.items * 2 * WARPS
+    ):
+        return None
+    return replace(shape, warps=2 * WARPS, blocks=1, strips=1)
+
+
 EIGHT = {
     1: ((16, 8, 2, 4), (16, 8, 2, 3)),
     2: ((8, 16, 1, 3),),
@@ -147,7 +163,7 @@ f4 of 3 .559 -> .735 (by the form of 8 lanes .740 and .619), i8 of 12 .688 -> .8
 11 .749 -> .719."""
 
 LISTED, LISTED_MOST = {4: (16, 1, 3), 8: (8, 2, 3), 16: (16, 1, 3), 32: (16, 1, 3)}, 256
-LISTED_STRETCHED = {(32, 1): ((8, 2, 3), (8, 1, 3)), (32, 2): ((16, 1, 2),), (32, 4): ((4, 1, 3),)}
+LISTED_STRETCHED = {(32, 1): ((8, 2, 3), (8, 1, 3)), (32, 4): ((4, 1, 3),)}
 """Warps, blocks and stages of columns of four bytes that share one list of heads: by the lanes of a line, of so many columns at
 most, up to which bits are read, or by items and columns of a lane where lines are one stretch, the best first that fits. Of a
 copy (H200), as others of two stages -> so: 4 columns .844 -> .871, 8 .870 -> .894, 16 .870 -> .882, 24 in one block .811 -> .821,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from upsweep.gpu.shapes import BLOCKS, SEVERAL, WARPS, Shape, items_for, power_of_two, power_of_two_below
+from upsweep.gpu.shapes import BLOCKS, FEW, SEVERAL, WARPS, Shape, items_for, power_of_two, power_of_two_below
 
 PAIR = {
     (4, 4, False, False): (32, 8, 2),
@@ -74,7 +74,8 @@ STRETCHED = 128
 3 .21 -> .68, 13 .22 -> .75, 33 .23 -> .62, 101 .33 -> .64; of bytes: 7 .15 -> .57, 65 .13 -> .53."""
 
 STRETCHED_HALVES = 352
-"""The same of items of two bytes whose lines begin anywhere, in a block of the form that `for_stages` gives."""
+"""The same of items of two bytes whose lines begin anywhere, in a block of the form that `for_stages` gives; within segments also
+of lines a little apart, where the results have places of their own: x[:, 1:] of 164 bf16 by keys .42 -> .53 of a copy (H200)."""
 
 STRETCH = 42 * 1024
 """Bytes of a tile of whole lines from which lanes hold half the items, or where lanes have three columns or more, there are half
@@ -122,12 +123,15 @@ NARROW = 256
 
 def for_columns(
     n: int, columns: int, words: int, read: int, smallest: int, most: int, again: bool, pair: int, segmented: bool,
-    sums: bool,
+    sums: bool, tight: bool,
 ) -> Shape:  # fmt: skip
     """`smallest` is the size of the smallest component that counts: a warp reads lines of at least 128 bytes of it, if there are
     so many `columns`. Fewer columns than lanes share a warp, each in several runs. There are at `most` so many warps. `words` are
     an item's, `read` those that are read of it. `again`: items are read again with their prefixes. `pair`: the bytes that are
-    read of a pair of four bytes each, 0 of anything else. `sums`: a result is summed."""
+    read of a pair of four bytes each, 0 of anything else. `sums`: a result is summed. `tight`: items of two words
+    are scanned, which spill 40 to 256 bytes in three blocks of eight warps whose lanes share columns, and in five of four. Of a
+    copy (H200), 14 x 39487 x 4 f8 .54 -> .74, 25 x 5113 x 12 i8 .44 -> .57, 1298498 x 2 c8 .50 -> .62, by flags of 6 c8 .44 ->
+    .54; 40 f8 transposed by offsets .63 -> .69; but reduced 4 x 153271 x 2 i8 .40 -> .33."""
     lanes = min(32, power_of_two(columns)) if n * columns >= NARROW else 32
     vector = min(max(1, 4 // smallest), power_of_two(-(-columns // 32)))
     runs = -(-n * lanes // 32)
@@ -139,8 +143,14 @@ def for_columns(
     wide, few, blocks = own or (items_for(words), most, 0)
     items = min(wide, HEADS if segmented else wide, power_of_two(runs))
     warps = min(most, few, power_of_two(-(-runs // items)))
-    blocks = blocks or max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * vector))
+    fewer = tight and (warps == FEW or lanes < 32)
+    blocks = blocks or max(2, _blocks(warps, vector) - fewer)
     return Shape(items, warps, blocks, lanes=lanes, vector=vector)
+
+
+def _blocks(warps: int, vector: int, stages: int = 2) -> int:
+    """Blocks of so many warps with 24 at work, less what the warps take that serve them."""
+    return BLOCKS.get(warps, 1) * (warps + 2) // (warps + stages * vector)
 
 
 def for_stretch(
@@ -182,7 +192,7 @@ def for_stretch(
     elif items * warps * columns * size > (2 * room if ragged and sets > 2 and 5 * room <= shared else room):
         items //= 2
     if sets > 1:
-        blocks = max(2, BLOCKS[warps] * (warps + 2) // (warps + 2 * sets))
+        blocks = max(2, _blocks(warps, sets))
     tile = items * warps * (32 // shape.lanes) * columns * size
     strips = min(STRIPS, power_of_two_below(room // tile), power_of_two(-(-n * columns * size // tile)))
     return replace(
@@ -229,7 +239,38 @@ have tiles of 48 so instead of 64, 70 lines of 80 instead of 96. Of 30 x 40 x 27
 is 56 registers in as many blocks as before, which spill nothing on sm_90."""
 
 
-def for_one(shape: Shape, n: int) -> Shape | None:
+LINES_OF_ONE = 300
+"""Tiles beside each other that are enough where one holds a column. Of a copy (H200), more tiles -> so: recurrences of f8 of 71 x
+16292 .72 -> .85, of 141 x 10447 .68 -> .80; but 270 of f4, two for each multiprocessor and six more, .43 -> .40."""
+
+LOWER, LOWER_BY_WARPS = 1.12, 1.3
+"""So many times higher are the tiles of a column that are left for tiles of half the height: in half the items a lane, or strips;
+and in half the warps. Of a copy (H200), before -> so: recurrences of bf16 by one number a step of 880 x 20841 .46 -> .52, by one
+number of 85 x 342 x 823 .35 -> .49, i2 by offsets of 24 x 601 x 1633 .34 -> .43, f4 by flags of 574 x 46372 .56 -> .68, f2 of 488
+x 2483 x 21 .51 -> .65. Not so where lanes share a column: 5 i4 of 2445 by flags .47 -> .41."""
+
+LEAST_ITEMS = 8
+"""The least items of a lane where twice the warps take half the items each. Of a copy (H200), before -> so: recurrences of bf16
+of 114 x 118 x 1003 .46 -> .56, of f2 of 52090 x 2349 .54 -> .60, of f4 of 20519 x 105 .38 -> .45, 2562 bytes of 57 by offsets .22
+-> .30, bytes by lengths in x[:, 1:] of 31500 x 2519 .40 -> .49; but 2 c8 of 477, whose lanes share columns, .62 -> .54."""
+
+
+def for_lower(shape: Shape, words: int) -> tuple[Shape, float] | None:
+    """Tiles of half the height, and how many times higher those are that are left for them; None for the lowest."""
+    if shape.strips > 1:
+        return replace(shape, strips=shape.strips // 2), LOWER
+    halved = shape.items > ONE_LEAST
+    warps = shape.warps if halved else shape.warps // 2
+    blocks = 1024 // (32 * (warps + shape.stages * shape.vector))
+    if halved:
+        more = max(shape.blocks, blocks) if words <= 2 else shape.blocks
+        return replace(shape, items=shape.items // 2, blocks=more), LOWER
+    blocks -= words > 1
+    fewer = warps < FEW or blocks * warps * 4 < shape.blocks * shape.warps * 3
+    return None if fewer else (replace(shape, warps=warps, blocks=blocks), LOWER_BY_WARPS)
+
+
+def for_one(shape: Shape, n: int, words: int) -> Shape | None:
     """The same with as many warps as hold a column of `n` items: a tile that has no neighbours below needs no sum of its own,
     and so no power of two of warps, but one item more than there are. Lanes hold half the items where far fewer are then idle.
     None where these are too many."""
@@ -244,12 +285,30 @@ def for_one(shape: Shape, n: int) -> Shape | None:
         items //= 2
     warps = warps_of(items)
     threads = 32 * (warps + 2 * shape.vector)
-    most = 1024 if items == shape.items else ONE_THREADS
+    blocks = max(1, (1024 if items == shape.items else ONE_THREADS) // threads)
+    # Items of two words spill in four blocks: 87 f8 .85 -> .90 of a copy in three (H200).
+    blocks -= words > 1 and blocks > 3
     return (
-        replace(shape, items=items, warps=warps, blocks=max(1, most // threads), stages=2)
+        replace(
+            shape,
+            items=items,
+            warps=warps,
+            blocks=blocks,
+            stages=2,
+        )
         if warps <= 2 * WARPS
         else None
     )
+
+
+TURNED_WARPS = 16
+"""The most warps at work on a multiprocessor where results of words are turned in pieces of less than 16 bytes. Of a copy (H200),
+by 24 -> so: 3299 x 1141 i4 along axis 1 .65 -> .77, 1941 x 1597 f4 .59 -> .68, 52 x 28093 c8 .43 -> .52, 54402 x 737 i4 by keys
+.53 -> .60, 329 x 44986 by offsets .53 -> .54; but 23626 x 538 i2 .34 -> .33, and inputs that are turned take as long."""
+
+STILL_STAGES = 3
+"""Stages of stretches without inputs, which take little room, in two blocks at most. Of a copy (H200), two in three blocks -> so:
+20 f8 of 191190 .47 -> .58, 65 f4 of 79953 .36 -> .40, 3 f8 of 475183 .31 -> .33."""
 
 
 def for_turned(shape: Shape, size: int, piece: int) -> Shape:
