@@ -107,7 +107,7 @@ CHAINED = [
 
 @pytest.mark.parametrize("call", every(2, CHAINED), ids=str)
 def test_prefixes_one_after_the_other_where_any_order_has_their_bits(emulated, call, monkeypatch):
-    """Where several lanes share a column, and in lines that begin anywhere."""
+    """In lines that begin anywhere and in lines at sectors; where lanes share a column they go along the tree."""
     monkeypatch.setattr("upsweep.gpu.batches.BATCHED_ROWS", 1 << 20)
     emulated.forget()
     emulated.gpu.loaded.clear()

@@ -121,7 +121,7 @@ class Columns(Choice):
         (element, align), (item, item_align) = element_of(plan), item_of(plan)
         align = max(align, item_align, 8)
         sums = rounded_up(4 * 24, align) + stages * parts * self.width * element
-        kept_parts = warps + (not (plan.exclusive or any_order(plan)))
+        kept_parts = warps + (not (plan.exclusive or self._chained(plan)))
         prefixes = rounded_up(rounded_up(sums, item_align) + stages * kept_parts * self.width * item, 4)
         kept = 1 if self.shape.flat else 32 * self.shape.vector
         return lines + rounded_up(prefixes + stages * parts * kept * 4 * plan.segmented, align)
@@ -140,13 +140,17 @@ class Columns(Choice):
         numbers = (
             f"constexpr bool FLAT = {str(self.shape.flat).lower()}, WITHIN = {str(self.within).lower()};\n"
             f"constexpr bool KEPT = {str(self._keeps(plan)).lower()};\n"
-            f"constexpr bool CHAINED = {str(any_order(plan)).lower()};\n"
+            f"constexpr bool CHAINED = {str(self._chained(plan)).lower()};\n"
             f"constexpr bool SPLIT = {str(self._lower(plan) > 0).lower()};\n"
             f"constexpr int CROSS = {self.shape.cross}, SIDE = {self.side};\n"
             f"constexpr unsigned NEUTRAL = {neutral}u;\n"
             f"constexpr int RESULT_BYTES = {results_of_lines(plan, self.layout, self.shape)[-1]};"
         )
         return f"{numbers}\n{super().spec(plan)}"
+
+    def _chained(self, plan: Plan) -> bool:
+        """Whether items become prefixes one after the other. Lanes that share a column would sum runs first, and spill."""
+        return any_order(plan) and (self.shape.lanes == 32 or self.shape.flat)
 
     def _keeps(self, plan: Plan) -> bool:
         """Whether block sums take the place of items, which are as wide or half as wide, so that items of a costly operator are
@@ -370,7 +374,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             forms = for_wide(shape)
         if listed and sizes == [4] and item == 1 and not (turning or (layout.bytes and shape.apart)):
             forms = for_listed(shape, columns)
-        marked = for_marked(shape, layout.n) if plan.segmented and light(plan) and not plan.reduce else None
+        few = plan.segmented and light(plan) and item <= 2 and not plan.reduce
+        marked = for_marked(shape, layout.n) if few else None
         if marked is not None:
             made = Columns(marked, layout, columns, chip)
             if made.fits(plan):

@@ -140,24 +140,23 @@ struct Worker : Mover {
 
   // The prefixes of a run. One after the other (CHAINED) they take half the operations of the tree's sweeps.
   __device__ __forceinline__ void scan(int k, int v, int strip, const Spot& at, Item (&x)[ITEMS]) const {
+    u32 heads_of_items = kept_heads(k, v, strip), swept = heads_of_items;
     Item start = {}, next = {};
     if (EXCLUSIVE || (SEGMENTED && INITIAL)) start = start_of_column(p, at, 32 * v + own);
     Prefix before = prefix_of(k, strip, 32 * v + own, at, start);
-    u32 heads_of_items = kept_heads(k, v, strip), swept = heads_of_items;
-    if constexpr (CHAINED) read_items(k, v, strip, at, x);
-    else read(k, v, strip, at, x, swept);
-    if constexpr (NEXT) next = prefix_of(k, strip + 1, 32 * v + own, at, start).value;
-    if constexpr (SUBS > 1) {
-      Item sums[ITEMS];
-#pragma unroll
-      for (int i = 0; i < ITEMS; i++) sums[i] = x[i];
-      if constexpr (CHAINED) up_sweep(sums, swept);
-      Element all = element(sums[ITEMS - 1], swept >> (ITEMS - 1) & 1);
-      down_sweep_subs(before, sub, up_sweep_subs(all, sub), own, start);
-      if constexpr (NEXT) next = select(sub == SUBS - 1, next, from_lane(before.value, (lane + LANES) % 32));
+    if constexpr (CHAINED) {
+      read_items(k, v, strip, at, x);
+      results_in_order(x, heads_of_items, before, start);
+    } else {
+      read(k, v, strip, at, x, swept);
+      if constexpr (NEXT) next = prefix_of(k, strip + 1, 32 * v + own, at, start).value;
+      if constexpr (SUBS > 1) {
+        down_sweep_subs(before, sub, up_sweep_subs(element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), sub), own, start);
+        Item following = from_lane(before.value, (lane + LANES) % 32);
+        next = select(sub == SUBS - 1, next, following);
+      }
+      results(x, heads_of_items, swept, before, next, start);
     }
-    if constexpr (CHAINED) results_in_order(x, heads_of_items, before, start);
-    else results(x, heads_of_items, swept, before, next, start);
   }
 
   __device__ __forceinline__ void finish(int k, int v, int strip, const Spot& at) const {
