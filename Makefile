@@ -9,10 +9,9 @@ C_PART := $(wildcard src/upsweep/_short_way*.[ch]) packaging/c_part.py
 demo: $(VENV)/demo.ready
 	$(BIN)/upsweep demo
 
-# Three processes: most of a fresh machine's time goes into compiling, which one process does on one core, and a process that
-# waits for a browser or a command leaves its core to the third. The tests start some hundred more, which share bytecode. The
-# threads of PyTorch and of linear algebra would spin on these cores while they wait for work.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 3 --dist worksteal
+# Two processes share bytecode with the hundred that the tests start. The threads of PyTorch and of linear algebra would spin on the
+# cores while they wait for work.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 test: $(VENV)/test.ready
 	$(PYTEST) -m "not slow" tests src
 

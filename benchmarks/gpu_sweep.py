@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+sys.path[:0] = [str(Path(__file__).parents[1] / "src")]
 import upsweep as up
 from draws import DTYPES, GPU, Call, drawn, laid, multiplier
 from gpu_cases import NAMES

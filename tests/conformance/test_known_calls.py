@@ -217,11 +217,3 @@ def test_sums_of_an_earlier_launch_are_found(emulated, monkeypatch, call, step):
     monkeypatch.setattr(compile, "text", lambda *what: whole(*what).replace(f"{step} + 1;", f"{step};"))
     assert any(wrong(call, emulated) for _ in range(5))
     emulated.forget()
-
-
-def test_marks_of_an_earlier_call_are_found(emulated, monkeypatch):
-    """Memory in which nothing was set to zero before segments are marked."""
-    from upsweep.gpu import driver
-
-    monkeypatch.setattr(driver, "fill_bytes", lambda *_: None)
-    assert wrong(CALLS["lengths"], emulated)
