@@ -27,12 +27,14 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def processor() -> str:
-    """The processor's name, as the system knows it."""
+    """The processor's name, as the system knows it, and whether it has AVX-512: machines with it and without bear one name."""
     try:
-        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+        info = Path("/proc/cpuinfo").read_text()
     except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor() or platform.machine()
+        info = ""
+    found = re.search(r"model name\s*:\s*(.+)", info)
+    name = found[1].strip() if found else platform.processor() or platform.machine()
+    return f"{name} with AVX-512" if "avx512f" in info else name
 
 
 def by_machine(name: str) -> str:
