@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections import defaultdict
 
 import hypothesis
@@ -79,6 +80,14 @@ def _kernel_is_compiled():
     from upsweep.cpu.units import kernel
 
     address(kernel())
+
+
+@pytest.fixture
+def heeded():
+    """Interruptions are heeded: a shell lets what it runs in the background ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -13,14 +13,7 @@ from upsweep.cpu.interrupts import held_back  # noqa: E402
 from upsweep.cpu.jitted import jitted  # noqa: E402
 
 X = np.arange(1.0, 9.0)
-
-
-@pytest.fixture(autouse=True)
-def heeded():
-    """A shell lets what it runs in the background ignore interruptions."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("heeded")
 
 
 def test_a_kernel_is_compiled_to_its_end(monkeypatch):

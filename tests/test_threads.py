@@ -137,16 +137,10 @@ def test_within_numbas_object_mode():
     assert caller()
 
 
-@pytest.fixture
-def heeded():
-    """Interruptions are heeded: a shell lets what it runs in the background ignore them."""
-    if not hasattr(signal, "pthread_kill"):
-        pytest.skip("this system interrupts no thread")
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+killable = pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system interrupts no thread")
 
 
+@killable
 @pytest.mark.parametrize("interrupted", [True, False])
 def test_the_caller_leaves_no_thread_at_work(interrupted, heeded):
     """Threads write to memory that the caller frees: an interruption waits for them, and so does the exception of one."""
@@ -171,6 +165,7 @@ def test_the_caller_leaves_no_thread_at_work(interrupted, heeded):
         assert done
 
 
+@killable
 def test_an_interruption_waits_for_compiled_code(heeded):
     """It comes when the call is done, and all helpers are there for the next one."""
     x, main = np.zeros(1 << 24, np.float32), threading.main_thread()
