@@ -1,9 +1,10 @@
 /* Remembered calls, run without Python: see short_way.py.
 
 A `Known` runs a plan once more, on the CPU or on a GPU (`_short_way_cpu.c`, `_short_way_gpu.c`). It is taught how the arrays and
-numbers of a call become operands, and these results, and runs calls by that (`again`). A call that it ran teaches it a likeness: the layouts of NumPy's arrays, what `engine.LIKENESS` says of others, the types of the numbers, and all other arguments
-by identity. `find` runs a call that is like one of those remembered, and returns None for any other call. So nothing is checked
-here, and errors are those of a driver, of making memory, or of an array's own library. The GIL guards the memory of calls. */
+numbers of a call become operands, and these results, and runs calls by that (`again`). A call that it ran teaches it a likeness:
+the layouts of NumPy's arrays, what `engine.LIKENESS` says of others, the types of the numbers, and all other arguments by identity.
+`find` runs a call that is like one of those remembered, and returns None for any other call. So nothing is checked here, and errors
+are those of a driver, of making memory, or of an array's own library. The GIL guards the memory of calls. */
 #include "_short_way.h"
 
 enum { SLOTS = 1024, PROBES = 4 };

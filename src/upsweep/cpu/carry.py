@@ -8,10 +8,8 @@ from __future__ import annotations
 from upsweep.cpu.address import copy_bytes, fetch_add, load_acquire, peek, poke, store_release, yield_thread
 from upsweep.cpu.frame import aim, ask, copy_rows, part
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import FOLD, JOIN, LINE, Part, Word
+from upsweep.cpu.words import FOLD, JOIN, LINE, PATIENCE, Part, Word
 
-# A thread looks at a flag so many times before it gives its core away to the thread that should raise the flag.
-_PATIENCE = 2000
 TILES, COMPONENTS, VALUES, ALONG, WIDTH, SYNC, EACH, INITIAL = map(
     int,
     (
@@ -130,7 +128,7 @@ def wait(flag):
     looks = 0
     while load_acquire(flag) == 0:
         looks += 1
-        if looks > _PATIENCE:
+        if looks > PATIENCE:
             yield_thread()
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from upsweep.cpu.address import caller, fetch_add, load_acquire, outsider, peek, poke, store_release
 from upsweep.cpu.memory import of_words
-from upsweep.cpu.words import ASK, AWAIT, Call, Helper
+from upsweep.cpu.words import ALL, ASK, AWAIT, PATIENCE, Call, Helper
 
-# A caller looks at a count so many times before it sleeps.
-_PATIENCE = 2000
 RUN, WORDS, MEMORY, ACQUIRE, RELEASE, BELL, HELPERS, ASKED, FAILED, ENDED = map(int, Call)
 LOCK, TAKE, CALL, ROOM, TICKET = map(int, Helper)
 FIRST = len(Call)
@@ -46,7 +44,7 @@ def end(C):
         working += fetch_add(peek(C, FIRST + k) + 8 * TICKET, 1) != 0
     while load_acquire(C + 8 * ENDED) < working:
         looks += 1
-        if looks > _PATIENCE:
+        if looks > PATIENCE:
             _acquire(peek(C, ACQUIRE), (peek(C, BELL), 1))
 
 
@@ -70,7 +68,7 @@ def crew(C, what):
         serve(what)
     if what != AWAIT:
         ask(C)
-    if what != AWAIT and what != ASK:
+    if what == ALL:
         work(C, peek(C, MEMORY))
     if what != ASK:
         end(C)

@@ -345,6 +345,8 @@ NAN = 2 * OPERANDS
 """The word of the frame that says whether items were met whose order counts: see `extremes`."""
 UNCHAINED = -1
 """In the place of a group: its tile has been summed, or is its only one."""
+PATIENCE = 2000
+"""Looks of a thread at what another one writes, before it gives its core away."""
 ALL, ASK, AWAIT = range(3)
 """What a caller asks of its `crew`."""
 FIRST = 2

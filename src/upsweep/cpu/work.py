@@ -20,7 +20,7 @@ def at_work(plan: Plan, launch: Launch, arrays: Sequence[np.ndarray]) -> None:
     words[launch.addresses] = [address_of(a) for a in arrays]
     # Until all threads are done, this holds the memory in which they tell each other of their sums.
     shared = _shared_memory(launch, words)
-    here, failed = address_of(words), 0
+    here = address_of(words)
     if launch.threads == 1:
         memory = threads.scratch(launch.scratch)
         failed = launch.run(memory + launch.results, memory + launch.results + 8, here, memory)
