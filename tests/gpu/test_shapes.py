@@ -217,6 +217,14 @@ def test_rows_that_are_blocks_of_the_tree_are_summed_and_not_scanned(dtypes, sha
     assert choice.kernel == kernel
 
 
+@pytest.mark.parametrize(("name", "turned"), [("u1", True), ("u2", False), ("u4", False), ("c16", False)])
+@pytest.mark.parametrize("shape", [(20342, 3611, 1), (3611, 20342, 1), (538, 44657, 1), (7, 9001, 654, 1)])
+def test_a_transposed_copy_is_brought_tile_by_tile(name, turned, shape):
+    _, choice = chosen((ops.ADD, [name], shape, len(shape) - 1, {"transposed": True}))
+    assert choice.kernel == "bring"
+    assert choice.turned == (turned and len(shape) == 3)
+
+
 @pytest.mark.parametrize("arch", [80, 86, 90])
 @pytest.mark.parametrize(
     ("dtype", "shape", "axis", "turned", "stretch"),

@@ -198,7 +198,7 @@ def tiled(layout: Layout, chip: Chip) -> Iterator[Bring]:
     tiles = layout.with_rows([*[layout.dims[i] for i in others], *extents], pick)
     shape = for_turning(a, b) if _turns(tiles) else None
     if shape is not None:
-        return Bring(shape, tiles, chip=chip, turned=True)
+        yield Bring(shape, tiles, chip=chip, turned=True)
     for shape in for_bringing(a, m, b, copy.size, copy.size if apart else max(copy.size, nearest)):
         near = _near(tiles, shape)
         made = Bring(shape, tiles, chip=chip, m_near=1 in near, b_near=2 in near)

@@ -79,6 +79,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Stepwise] | No
     if depth and y.size < 4:
         return None
     for made in bringing.tiled(layout, chip):
+        if made.turned:
+            continue
         tiles = Stepwise(
             made.shape, made.layout, chip=chip, m_near=made.m_near, b_near=made.b_near, depth=depth
         )
