@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).parent)]
 import torch
 
+import upsweep as up
 import upsweep.torch as ut
 from models import DEVICE, GPU, copying, median
 
@@ -116,8 +117,15 @@ def stepped(name):
         b, c = torch.randn(2, shape[0], STATES, device=DEVICE)
         seconds = median(lambda: ut.selective_step(state, x[0], x[1], a, b, c, z=x[2], delta_softplus=True))
         return seconds / copying(2 * state.nbytes)
+    state = torch.randn(shape, device=DEVICE)
+    if name == "linear_recurrence":
+        a, b = (v[:, None] for v in x[:2])
+        seconds = median(
+            lambda: up.linear_recurrence(a, b, axis=1, initial=state, out=state[:, None], order="sequential")
+        )
+        return seconds / median(lambda: torch.addcmul(x[1], x[0], state, out=state))
     _, _, count, parameters = LAYERS[name]
-    state, step = torch.randn(shape, device=DEVICE), getattr(ut, f"{name}_step")
+    step = getattr(ut, f"{name}_step")
     given = *x[:count], *[constant] * parameters
     return median(lambda: step(state, *given)) / median(lambda: state.addcmul_(x[0], x[1], value=1e-3))
 
@@ -163,7 +171,7 @@ def main(folder):
                 made = {key: round(value, 3) for key, value in made.items() if value is not None}
                 rows.append({"layer": name, "shape": shape, "dtype": dtype, **made})
                 print(f"{name:>14} {shape!s:>18} {dtype:>9} {made}", flush=True)
-    for layer in NAMES:
+    for layer in ("linear_recurrence", *NAMES):
         rows.append({"layer": layer, "step": round(stepped(layer), 2)})
         print(f"{layer:>14} step {rows[-1]['step']}", flush=True)
     name = machine.lower().replace(" ", "-").replace(",", "")
