@@ -56,9 +56,17 @@ def test_every_way(op, dtype, ways, taken):
             assert up.scan(x, op, out=y, **how).tobytes() == want.tobytes()
             assert (beside == np.full((), 77, dtype)).all()
             assert up.reduce(x, op, **how).tobytes() == want[..., -1].tobytes()
-            # In place items are read from elsewhere.
             y[:] = x
             assert up.scan(y, op, out=y, **how).tobytes() == want.tobytes()
+            assert len(taken) >= 3
+        for start in (drawn(dtype, (3, 701)), drawn(dtype, ())):
+            how |= {"initial": start}
+            y, beside = np.full((2, *x.shape), 77, dtype)
+            led = up.scan(x, op, axis=-1, order=order, initial=start, engine="numpy")
+            taken.clear()
+            assert up.scan(x, op, out=y, **how).tobytes() == led.tobytes()
+            assert (beside == np.full((), 77, dtype)).all()
+            assert up.reduce(x, op, **how).tobytes() == led[..., -1].tobytes()
             assert len(taken) >= 3
 
 
@@ -66,10 +74,12 @@ def test_tuples(taken):
     for n, types in ((2, ("f4", "f8")), (3, ("i8", "i2")), (4, ("f4", "f8"))):
         x = tuple(drawn(d, (911, n)) for d in types)
         op = up.Operator(lambda a, b: (a[0] + b[0], a[1] + a[1] + b[1]))
-        want = up.scan(x, op, axis=1, engine="numpy")
-        y = tuple(v.copy() for v in x)
-        for got in (up.scan(x, op, axis=1), up.scan(y, op, axis=1, out=y)):
-            assert [v.tobytes() for v in got] == [v.tobytes() for v in want]
+        # One start lies row by row, one is the same for all.
+        for start in (None, (drawn(types[0], 911), 7)):
+            want = up.scan(x, op, axis=1, initial=start, engine="numpy")
+            y = tuple(v.copy() for v in x)
+            for got in (up.scan(x, op, axis=1, initial=start), up.scan(y, op, axis=1, out=y, initial=start)):
+                assert [v.tobytes() for v in got] == [v.tobytes() for v in want]
     assert taken
 
 
@@ -161,7 +171,8 @@ def test_other_rows_go_other_ways(taken):
     taken.clear()
     spread = np.zeros((300, 3), "f4")[:, :2]
     for items, how in (
-        (x[::-1], {}), (x, {"reverse": True}), (x, {"exclusive": True}), (x, {"initial": 1}), (spread, {}), (x.T.copy().T, {}),
+        (x[::-1], {}), (x, {"reverse": True}), (x, {"exclusive": True}), (x, {"initial": x[:, 0]}), (spread, {}),
+        (x.T.copy().T, {}),
         (x, {"segments": up.segments.flags(x > 9)}), (x, {"segments": up.segments.flags(x > 9), "exclusive": True}),
     ):  # fmt: skip
         up.scan(items, axis=1, **how)

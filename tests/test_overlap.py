@@ -147,6 +147,39 @@ def test_rows_and_columns(axis):
             np.testing.assert_array_equal(target, want, err_msg=f"{dy} {dx} {how}")
 
 
+@pytest.mark.parametrize(
+    ("n", "order"),
+    [(40, "sequential"), (4, "tree"), (3, "tree"), (2, "tree"), (1, "tree"), (1, "sequential")],
+)
+def test_columns_that_are_walked(n, order, tuned):
+    tuned(OWN_CODE_BYTES=0)
+    x, started = drawn("u8", 900 * n).reshape(n, 900), drawn("u8", 900)
+    flags = up.segments.flags(x % 3 == 0)
+    for exclusive, backward, _ in FORMS[::2]:
+        for initial, segments in ((started, flags), (started, None), (None, None)):
+            how = {
+                "exclusive": exclusive,
+                "reverse": backward,
+                "segments": segments,
+                "order": order,
+                "axis": 0,
+            }
+            if exclusive and initial is None:
+                continue
+            want = up.scan(x, HASH, initial=initial, engine="numpy", **how)
+            for dy, dx in [(0, 0), (1, 0), (0, 1)]:
+                memory = np.zeros((n + 1, 901), "u8")
+                source, target = memory[:n, :900], memory[dy : dy + n, dx : dx + 900]
+                source[:] = x
+                up.scan(source, HASH, initial=initial, out=target, threads=2, **how)
+                np.testing.assert_array_equal(target, want, err_msg=f"{dy} {dx} {how}")
+            if initial is not None:
+                target = np.full((n, 900), 77, "u8")
+                target[0] = initial
+                up.scan(x, HASH, initial=target[0], out=target, threads=2, **how)
+                np.testing.assert_array_equal(target, want, err_msg=f"over its start {how}")
+
+
 def test_segments_and_initial_may_lie_under_the_result():
     x = drawn("u1", 5000)
     for exclusive, backward, _ in FORMS[::2]:

@@ -21,7 +21,7 @@ from upsweep.plan import Plan
 @lru_cache(4096)
 def is_brief(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     """Whether rows are so short that one of them is a few lines of code, of which LLVM makes vector code over the rows."""
-    if not 2 <= plan.n <= tuning.BRIEF or not plain(plan) or plan.segmented or plan.exclusive or plan.initial:
+    if not 2 <= plan.n <= tuning.BRIEF or not plain(plan) or plan.segmented or plan.exclusive:
         return False
     outs = (*plan.shape[: plan.axis], 1, *plan.shape[plan.axis + 1 :]) if plan.reduce else plan.shape
     if costly(plan) and plan.n > 2:
@@ -29,7 +29,27 @@ def is_brief(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     last = prod(plan.shape[plan.axis + 1 :]) == 1
     dtypes = [*plan.loads, *[d for d in plan.stores if d is not None]]
     shapes = [plan.shape] * len(plan.loads) + [outs] * (len(dtypes) - len(plan.loads))
-    return last and worth_code(plan) and all(map(_dense, shapes, strides, dtypes))
+    known = None not in _starts(plan, strides)
+    return last and worth_code(plan) and known and all(map(_dense, shapes, strides, dtypes))
+
+
+def _starts(plan: Plan, strides: tuple[Strides, ...]) -> tuple[int | None, ...]:
+    """The bytes from the start of a row to the next one, for each component: 0, an item, or None where starts lie otherwise."""
+    own = [
+        start[: plan.axis] + start[plan.axis + 1 :]
+        for start in strides[len(strides) - len(plan.accumulators) :]
+    ]
+    if not plan.initial:
+        return ()
+    many = [d for d, size in enumerate(plan.row_shape) if size > 1]
+    return tuple(
+        0
+        if not any(start[d] for d in many)
+        else dtype.itemsize
+        if _dense(plan.row_shape, start, dtype)
+        else None
+        for start, dtype in zip(own, plan.accumulators)
+    )
 
 
 def _dense(shape: Sequence[int], strides: Strides, dtype: np.dtype) -> bool:
@@ -45,19 +65,17 @@ def launch_of(plan: Plan, arrays: Sequence[np.ndarray]) -> Launch:
 
 @lru_cache(4096)
 def _launch(plan: Plan, strides: tuple[Strides, ...]) -> Launch:
-    code, threads = address(brief(plan)), wanted_threads(plan, strides)
+    code, threads = address(brief(plan, _starts(plan, strides))), wanted_threads(plan, strides)
     read = sum(d.itemsize for d in plan.loads)
     share = max(1, min(tuning.TICKET_BYTES // (plan.n * max(read, item_size(plan))), plan.rows // threads))
     words = np.zeros(len(Brief) + len(strides), np.int64)
     words[Brief.ROWS], words[Brief.SHARE] = plan.rows, share
-    # Arrays that are read and written are read from scratch memory.
-    results = len(plan.loads) * tuning.TICKET_BYTES
     return Launch(
         callable_at(code, 2),
         code,
         words,
         slice(len(Brief), len(words), 1),
         min(threads, -(-plan.rows // share)),
-        results + LINE,
-        results,
+        LINE,
+        0,
     )

@@ -204,9 +204,10 @@ def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
     if lie.folded:
         return False
     if not free(plan.op, plan.accumulators):
-        # One item has the same bits in each order.
+        # One item has the same bits in each order, and so have three with nothing before them.
+        few = plan.n <= (1 if plan.initial else 3) and worth_code(plan)
         in_order = plan.order == "sequential" and not _in_turn(plan, lie)
-        return (in_order or (plan.n == 1 and worth_code(plan))) and not lie.turned
+        return (in_order or few) and not lie.turned
     threads = wanted_threads(plan, strides)
     enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
     columns = lie.near * item_size(plan) >= tuning.WALKED_BYTES

@@ -13,8 +13,9 @@ from typing import Any
 from upsweep.cpu import fused
 from upsweep.cpu.address import fetch_add, peek
 from upsweep.cpu.hole import hole
+from upsweep.cpu.lane_loop import each_row
 from upsweep.cpu.memory import Items, advance, gathered, inner, placed, same
-from upsweep.cpu.nodes import operators
+from upsweep.cpu.nodes import lane_code, operators
 from upsweep.cpu.words import Form, Steps, regions
 from upsweep.plan import Plan
 
@@ -23,18 +24,15 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
     """The code for these types, of strips of at most `most` rows."""
     accumulators = plan.accumulators
     X, S, P, Y, IN, OUT = fused.access(plan)
-    at, _ = regions(accumulators, most)
-    states_at, starts_at = placed(at[: len(accumulators)]), placed(at[len(accumulators) :])
+    states_at = placed(regions(accumulators, most)[0])
     _, fold, value = operators(hole(accumulators), S, P, form.segmented, form.initial)
     operand, finished = fused.item(plan), fused.result(plan)
-    x_place, y_place, start_place = (_placer(count) for count in (IN, OUT, len(accumulators)))
-    X_read, P_read, P_write, P_read_strided, Y_write = (
-        X.read_strided, P.read, P.write, P.read_strided, Y.write_strided,
-    )  # fmt: skip
+    x_place, y_place, start_place = (_placer(count) for count in (IN, OUT, len(form.starts)))
+    X_read, P_read, P_write, Y_write = X.read_strided, P.read, P.write, Y.write_strided
     x_across = strides_of(form.across[:IN])
     y_across = strides_of(form.across[IN:])
     start_across = strides_of(form.starts)
-    INITIAL, EXCLUSIVE, REDUCE = form.initial, form.exclusive, form.reduce
+    EXCLUSIVE, REDUCE = form.exclusive, form.reduce
     N, ROWS, STRIPS, GROUPS, STRIP, TICKET, DIMS, ARRAYS = map(int, Steps)
 
     nothing_yet = _nothing_yet(P, identity, form.initial)
@@ -52,6 +50,7 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
             return p
 
     if form.initial:
+        start_at = P.read_strided
 
         @inner
         def first(start, s):
@@ -60,46 +59,55 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
     else:
 
         @inner
+        def start_at(starts, across, j):
+            return 0
+
+        @inner
         def first(start, s):
             return value(s)
 
     index_of = _from_the_end if form.reverse else same
 
-    @inner
-    def walk_rows(x, along, across, y, y_along, y_across_, states, starts, n, w):
-        """One step after the other, each for all rows of the strip."""
-        xa, ya = x_across(across), y_across(y_across_)
-        for j in range(w):
-            start, item = P_read(starts, j), X_read(x, xa, j)
-            p = first(start, operand(item, index_of(0, n)))
-            P_write(states, j, p)
-            if EXCLUSIVE:
-                Y_write(y, ya, j, finished(nothing_yet(start), item, index_of(0, n)))
-            elif not REDUCE or n == 1:
-                Y_write(y, ya, j, finished(p, item, index_of(0, n)))
-        for i in range(1, n):
-            here, there = advance(x, along, i), advance(y, y_along, i)
-            if REDUCE or EXCLUSIVE:
-                for j in range(w):
-                    p, item, start = P_read(states, j), X_read(here, xa, j), P_read(starts, j)
-                    s = operand(item, index_of(i, n))
-                    P_write(states, j, fold(start, p, s))
-                    if EXCLUSIVE:
-                        Y_write(there, ya, j, finished(before(start, p, s), item, index_of(i, n)))
-            else:
-                for j in range(w):
-                    item = X_read(here, xa, j)
-                    p = fold(P_read(starts, j), P_read(states, j), operand(item, index_of(i, n)))
-                    P_write(states, j, p)
-                    Y_write(there, ya, j, finished(p, item, index_of(i, n)))
-        if REDUCE and n > 1:
-            for j in range(w):
-                Y_write(y, ya, j, finished(P_read(states, j), X_read(x, xa, j), 0))
+    @lane_code
+    def begin(j, x, xa, y, ya, states, starts, sa, n):
+        start, item = start_at(starts, sa, j), X_read(x, xa, j)
+        p = first(start, operand(item, index_of(0, n)))
+        P_write(states, j, p)
+        if EXCLUSIVE:
+            Y_write(y, ya, j, finished(nothing_yet(start), item, index_of(0, n)))
+        elif not REDUCE or n == 1:
+            Y_write(y, ya, j, finished(p, item, index_of(0, n)))
+
+    @lane_code
+    def step(j, x, xa, y, ya, states, starts, sa, i, n):
+        start, item, before_it = start_at(starts, sa, j), X_read(x, xa, j), P_read(states, j)
+        s = operand(item, index_of(i, n))
+        p = fold(start, before_it, s)
+        P_write(states, j, p)
+        if EXCLUSIVE:
+            Y_write(y, ya, j, finished(before(start, before_it, s), item, index_of(i, n)))
+        elif not REDUCE:
+            Y_write(y, ya, j, finished(p, item, index_of(i, n)))
+
+    @lane_code
+    def end(j, x, xa, y, ya, states):
+        Y_write(y, ya, j, finished(P_read(states, j), X_read(x, xa, j), 0))
 
     @inner
-    def walk_row(x, along, y, y_along, starts, n):
+    def walk_rows(x, along, across, y, y_along, y_across_, states, starts, starts_across, n, w):
+        """One step after the other, each for all rows of the strip."""
+        xa, ya, sa = x_across(across), y_across(y_across_), start_across(starts_across)
+        each_row(begin, w, (x, xa, y, ya, states, starts, sa, n))
+        for i in range(1, n):
+            here, there = advance(x, along, i), advance(y, y_along, i)
+            each_row(step, w, (here, xa, there, ya, states, starts, sa, i, n))
+        if REDUCE and n > 1:
+            each_row(end, w, (x, xa, y, ya, states))
+
+    @inner
+    def walk_row(x, along, y, y_along, starts, starts_across, n):
         """One row alone."""
-        start = P_read(starts, 0)
+        start = start_at(starts, start_across(starts_across), 0)
         item = X_read(x, along, 0)
         p = first(start, operand(item, index_of(0, n)))
         if EXCLUSIVE:
@@ -123,7 +131,7 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
         xs = ARRAYS + peek(words, DIMS)
         ys = xs + IN * each
         beyond = ys + OUT * each
-        states, starts = states_at(scratch), starts_at(scratch)
+        states = states_at(scratch)
         while True:
             group = fetch_add(words + 8 * TICKET, 1)
             if group >= peek(words, GROUPS):
@@ -132,15 +140,11 @@ def walker(plan: Plan, identity: Sequence[Any] | None, form: Form, most: int) ->
             w = min(peek(words, STRIP), peek(words, ROWS) - row)
             x, along, across = x_place(words, xs, outer, row, ARRAYS)
             y, y_along, y_across_ = y_place(words, ys, outer, row, ARRAYS)
-            if INITIAL:
-                s, _, told = start_place(words, beyond, outer, row, ARRAYS)
-                s_across = start_across(told)
-                for j in range(w):
-                    P_write(starts, j, P_read_strided(s, s_across, j))
+            starts, _, starts_across = start_place(words, beyond, outer, row, ARRAYS)
             if w == 1:
-                walk_row(x, along, y, y_along, starts, n)
+                walk_row(x, along, y, y_along, starts, starts_across, n)
             else:
-                walk_rows(x, along, across, y, y_along, y_across_, states, starts, n, w)
+                walk_rows(x, along, across, y, y_along, y_across_, states, starts, starts_across, n, w)
 
     return run
 

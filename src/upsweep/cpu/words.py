@@ -402,6 +402,6 @@ class Form(NamedTuple):
 
 
 def regions(accumulators: Sequence[np.dtype], rows: int) -> tuple[list[int], int]:
-    """Where in scratch memory the states lie, one component after the other, then the starts; and its size."""
-    sizes = [-(-rows * d.itemsize // LINE) * LINE + LINE for d in accumulators] * 2
+    """Where in scratch memory the states lie, one component after the other; and its size."""
+    sizes = [-(-rows * d.itemsize // LINE) * LINE + LINE for d in accumulators]
     return [sum(sizes[:c]) for c in range(len(sizes))], sum(sizes)
