@@ -271,16 +271,6 @@ def test_light_and_dark(opened):
     opened.chrome("Emulation.setEmulatedMedia", features=[])
 
 
-CHANGES = """
-const counts = [], count = (one) => (counts[counts.length - 1] += 1 + one.addedNodes.length);
-const seen = new MutationObserver((all) => all.forEach(count));
-seen.observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
-for (let k = 0; k <= lab.last; k++) { counts.push(0); lab.go(k); await new Promise(requestAnimationFrame); }
-seen.disconnect();
-return counts
-"""
-
-
 @pytest.mark.parametrize("kernel", ["kogge-stone", "decoupled-look-back"])
 def test_a_step_draws_only_what_changes(opened, kernel):
     """A step at 256 items draws the words that it or the step before touches, one step of the network as done, and one as new."""
