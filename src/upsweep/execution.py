@@ -30,7 +30,8 @@ from upsweep.arguments import (
 )
 from upsweep.components import bare, tupled
 from upsweep.dtypes import accumulator, fits, row, row_of
-from upsweep.engine import DTypeError, Engine, Operands
+from upsweep.engine import DTypeError, Operands
+from upsweep.engine_protocol import Engine
 from upsweep.function import as_function
 from upsweep.host import copied
 from upsweep.host.labelled import reduced
