@@ -45,7 +45,7 @@ def table() -> str:
     for kind, found in rows().items():
         ordered = sorted(found, key=lambda row: -row[2])
         best, worst = (
-            "<br>".join(f"{name}: {ratio:.2g} x {peer}" for name, peer, ratio in part)
+            "<br>".join(f"{name}: {float(f'{ratio:.2g}'):g} x {peer}" for name, peer, ratio in part)
             for part in (ordered[:EACH], ordered[: -EACH - 1 : -1])
         )
         lines.append(f"| {kind}, {len(found)} rows | {best} | {worst} |")

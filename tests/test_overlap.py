@@ -12,10 +12,6 @@ from table import CASES
 HASH = CASES["hash-u64"].op
 
 
-def two_maps(a, b):
-    return (a[0] * b[0], a[1] * b[0] + b[1])
-
-
 # One of each family that a kernel treats alike: integers in a straight loop (4 and 8 bytes) and by the tree, floats, halves,
 # complex numbers, booleans, times, no commutativity, no associativity.
 OPERATORS = [

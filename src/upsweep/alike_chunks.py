@@ -10,6 +10,7 @@ from upsweep import engine as engines
 from upsweep import recall
 from upsweep.api import last_prefix
 from upsweep.components import bare, tupled
+from upsweep.engine_protocol import Behind, Engine
 from upsweep.tree import Carry
 
 Again = Callable[[Any, Any], Any]
@@ -17,7 +18,7 @@ Again = Callable[[Any, Any], Any]
 
 
 def again_behind(
-    behind: engines.Behind, on: engines.Engine, keep: Sequence[int] | None, results: Sequence[tuple[Any, Any]]
+    behind: Behind, on: Engine, keep: Sequence[int] | None, results: Sequence[tuple[Any, Any]]
 ) -> Again:
     """In tree order, item by item. `results` are views of the results, each behind an array of its kind."""
     makers = [engines.memory(like, y.shape, y.dtype) for like, y in results]

@@ -22,6 +22,7 @@ from upsweep.arguments import OutputError, ShapeError, axis_of, result_dtypes, s
 from upsweep.components import bare, tupled
 from upsweep.dtypes import carried
 from upsweep.engine import DTypeError
+from upsweep.engine_protocol import Behind, Counting
 from upsweep.execution import check_places, starts_of
 from upsweep.operator import Operator
 from upsweep.planning import plan_of, stored_in
@@ -115,7 +116,7 @@ class Run:
         given = tupled(chunk)
         self.keep = keep
         self.at, self.given, self.first, self.known = at, given, at.carry.count, known
-        self.behind: engines.Behind | None = None
+        self.behind: Behind | None = None
         self.name = engines.choose(given)
         self.on = engines.load(self.name)
         self.views = [self.on.view(x) for x in given]
@@ -159,7 +160,7 @@ class Run:
         plain = all(v.dtype.kind not in "mM" and not v.dtype.names for v in self.views)
         return plain and 0 < items <= FEW and items <= FEW_ROWS * self.n
 
-    def _count(self, counting: engines.Counting) -> None:
+    def _count(self, counting: Counting) -> None:
         at, keep, given = self.at, self.keep, tuple([v.dtype for v in self.views])
         plan, dtypes = plan_of(
             at.op, given, tuple([v.shape for v in self.views]), self.axis, at.exclusive, False, at.initial is not None, at.dtype,

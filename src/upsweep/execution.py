@@ -30,10 +30,12 @@ from upsweep.arguments import (
 )
 from upsweep.components import bare, tupled
 from upsweep.dtypes import accumulator, fits, row, row_of
-from upsweep.engine import DTypeError, Engine, Operands
+from upsweep.engine import DTypeError, Operands
+from upsweep.engine_protocol import Engine
 from upsweep.function import as_function
 from upsweep.host import copied
-from upsweep.host.labelled import check_alike, check_beside, initials_of, marks_of, reduced
+from upsweep.host.labelled import reduced
+from upsweep.host.labels import check_alike, check_beside, initials_of, marks_of
 from upsweep.operator import Operator
 from upsweep.operators import as_operator, ops
 from upsweep.plan import Plan

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, cast
 
-from upsweep.engine import ENGINES, EngineError, View
+from upsweep.engine import ENGINES, EngineError
+from upsweep.engine_protocol import View
 
 
 class Selective(NamedTuple):

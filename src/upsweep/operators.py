@@ -43,6 +43,9 @@ class Variant:
     the smaller and the larger operand, "right" takes the later one. "<=" and ">=" take the earlier pair where its first component
     compares so or is NaN, else the later pair. Of floats, too, "<" and ">" give the same in every order, unless one is NaN.
     """
+    functor_free: str = ""
+    """Other kinds for which the functor gives the same bits in every order. Of NaNs, the least and the largest of floats keep the
+    first one, or one that is always the same; the last of floats keeps the first, where all are."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ _AND = Variant(do.bit_and, "Scalar<And>", do.bit_and, free="biu", vector="and_")
 _REALS = {"f4": (np.float32, np.int32), "f8": (np.float64, np.int64)}
 _EXTREMES = {code: do.extremes_in(*pair) + do.extreme_arrays_in(*pair) for code, pair in _REALS.items()}
 _MAX_TIMES = Variant(do.maximum_times, "Scalar<MaxTimes>", do.maximum_times_arrays, identity=do.NAT + 1)
-_LAST_TIMES = Variant(do.last_times, "Scalar<LastTimes>", do.last_times_arrays)
+_LAST_TIMES = Variant(do.last_times, "Scalar<LastTimes>", do.last_times_arrays, functor_free="i")
 _LOG_ADD_EXP = {
     code: Variant(do.logaddexp_in(numbers), "Scalar<LogAddExp<Numbers>>", numbers=numbers)
     for code, numbers in do.LOG_ADD_EXP.items()
@@ -143,7 +146,10 @@ ROWS = (
     Row(
         "min", "the smaller; NaN where either is one, and -0 below 0", "biufmM",
         Variant(do.minimum, "Scalar<Min>", np.minimum, free="iu", vector="<"), _highest,
-        variants={"b1": _AND, **{c: Variant(fs[0], "Scalar<Min>", fs[2], vector="<") for c, fs in _EXTREMES.items()}},
+        variants={
+            "b1": _AND,
+            **{c: Variant(fs[0], "Scalar<Min>", fs[2], vector="<", functor_free="f") for c, fs in _EXTREMES.items()},
+        },
         slopes=lambda xp, a, b: _choice(xp, (b <= a) | (b != b), a), ufuncs=("minimum",),
     ),
     Row(
@@ -151,7 +157,7 @@ ROWS = (
         Variant(do.maximum, "Scalar<Max>", np.maximum, free="iu", vector=">"), _lowest,
         variants={
             "b1": _OR, "m8": _MAX_TIMES, "M8": _MAX_TIMES,
-            **{c: Variant(fs[1], "Scalar<Max>", fs[3], vector=">") for c, fs in _EXTREMES.items()},
+            **{c: Variant(fs[1], "Scalar<Max>", fs[3], vector=">", functor_free="f") for c, fs in _EXTREMES.items()},
         },
         slopes=lambda xp, a, b: _choice(xp, (b >= a) | (b != b), a), ufuncs=("maximum",),
     ),
@@ -179,7 +185,8 @@ ROWS = (
     ),
     Row(
         "last", "the last that is not NaN (or not-a-time): forward fill", "biufcmM",
-        Variant(do.last, "Scalar<Last>", do.last_arrays, free="biu", vector="right"), _not_a_number, False,
+        Variant(do.last, "Scalar<Last>", do.last_arrays, free="biu", vector="right", functor_free="fc"),
+        _not_a_number, False,
         variants={"m8": _LAST_TIMES, "M8": _LAST_TIMES},
         slopes=lambda xp, a, b: _choice(xp, b == b, a),
     ),
@@ -208,7 +215,8 @@ def _of_parts(size: int) -> dict[tuple[str, str, int], Row]:
     lowest, added = (0x80808080, "AddBytes") if size == 1 else (0x80008000, "HalvesOf<__vadd2>")
     return {
         (vector, kinds, size): Row(
-            f"{name} of {parts}", f"{what} of words", "u", Variant(fn, f"Scalar<{functor}>", fn), identity
+            f"{name} of {parts}", f"{what} of words", "u",
+            Variant(fn, f"Scalar<{functor}>", fn, functor_free="u"), identity,
         )
         for vector, kinds, name, what, fn, functor, identity in (
             ("add", "iu", "add", "the sums of parts", do.sums_of_parts(size), added, 0),

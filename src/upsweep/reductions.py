@@ -18,6 +18,7 @@ from upsweep.dtypes import accumulator
 from upsweep.function import Function, as_function
 from upsweep.homes import Elsewhere, compiling, uncompiled
 from upsweep.host import labelled, marked, offsets
+from upsweep.host.labels import check_alike, check_beside, initials_of, marks_of
 from upsweep.operator import Operator, resolve
 from upsweep.operators import as_operator, free
 from upsweep.segments import Segments, checked
@@ -120,7 +121,7 @@ class _Each:
         self.view, self.give = on.view, on.give
         views = [None if is_number(x) else self.view(x) for x in given]
         arrays = [v for v in views if v is not None]
-        labelled.check_alike(given)
+        check_alike(given)
         self.labels = any(map(labelled.has, given))
         self.shape = _shape_of(arrays)
         self.axis = axis_of(axis, self.shape)
@@ -142,8 +143,8 @@ class _Each:
             told, there = self._told(segments, starts)
             ys = self._prefixes(views, told, initial)
         if self.labels:
-            marks, starting = labelled.marks_of(segments), labelled.initials_of(initial)
-            labelled.check_beside(given, self.shape, self.axis, marks, starting)
+            marks, starting = marks_of(segments), initials_of(initial)
+            check_beside(given, self.shape, self.axis, marks, starting)
         places = places_of(segments, starts, self.shape, self.axis, self.first, self.engine)
         made = [self._picked(y, places, there) for y in tupled(ys)]
         if there is not None:

@@ -150,7 +150,7 @@ def _wrong(call: Call, drawn: Drawn, device: Host) -> str | None:
     laid = drawn.items
     if call.shared:
         laid = [laid[0][_shared(call)], *laid[1:]]
-    inside = [_laid(call.inside, x, device.aligned, call.out == "shifted") for x in laid]
+    inside = [_laid(call.inside, x, device.aligned) for x in laid]
     given = [device.put(memory) for memory, _ in inside]
     xs = [device.array(memory, at) for memory, (_, at) in zip(given, inside)]
     if call.shared == "number" and laid[0].size:
@@ -223,7 +223,7 @@ def _run(call: Call, drawn: Drawn, device: Host, xs: list[Any], ys: list[Any] | 
     return list(got) if isinstance(got, tuple) else [got]
 
 
-def _laid(layout: str, x: np.ndarray, aligned: bool, longer: bool) -> tuple[np.ndarray, Place]:
+def _laid(layout: str, x: np.ndarray, aligned: bool) -> tuple[np.ndarray, Place]:
     """Memory that holds the items of x, and where."""
     at = place(layout, x.shape, x.dtype, aligned)
     memory = np.full(at.nbytes, POISON, np.uint8)

@@ -228,20 +228,15 @@ def test_jax_broadcasts_within_the_engine():
 
 @pytest.mark.dear
 @pytest.mark.parametrize("shape", every(2, MULTIPLIERS))
-def test_jax_has_the_same_gradients(shape, device, absent):
+def test_jax_has_the_same_gradients(shape, jax_device, wide):
     jax = pytest.importorskip("jax")
     from jax.test_util import check_grads
 
     import upsweep.jax as uj
 
-    try:
-        (there, *_) = jax.devices(device)
-    except RuntimeError as error:
-        absent(device, f"JAX has no such device: {error}")
-    wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
     rng = np.random.default_rng(1)
     a, b, h = rng.random(MULTIPLIERS[shape]), rng.normal(size=SHAPE), rng.normal(size=(3, 4))
-    with wide(True), jax.default_device(there):
+    with wide, jax.default_device(jax_device):
         orders = ("sequential", "tree") if shape == "whole" else ("sequential",)
         for segments, order in itertools.product(SEGMENTS.values(), orders):
             how = {"axis": 1, "segments": segments, "order": order, "reverse": order == "tree"}

@@ -22,16 +22,10 @@ OPS = ["add", "mul", "max", "logaddexp", BLEND]
 
 
 @pytest.fixture(autouse=True)
-def place(device, absent):
+def place(jax_device, wide):
     """The default device of arrays, with 64 bits allowed."""
-    try:
-        (there, *_) = jax.devices(device)
-    except RuntimeError as error:
-        absent(device, f"JAX has no such device: {error}")
-    # The name before JAX 0.8.
-    wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
-    with wide(True), jax.default_device(there):
-        yield there
+    with wide, jax.default_device(jax_device):
+        yield jax_device
 
 
 def drawn(*shape, seed=0):

@@ -36,13 +36,9 @@ DTYPES = [
 
 
 @pytest.fixture(autouse=True)
-def place(device, absent):
+def place(jax_device):
     """The default device of arrays."""
-    try:
-        (there, *_) = jax.devices(device)
-    except RuntimeError as error:
-        absent(device, f"JAX has no such device: {error}")
-    with jax.default_device(there):
+    with jax.default_device(jax_device):
         yield
 
 
@@ -252,11 +248,10 @@ def test_a_batch_of_batches_is_each_batch(name, steps):
 
 
 @pytest.mark.parametrize("name", every(3, ["min_gru", "rg_lru", "hgrn"]))
-def test_gradients_of_gradients_by_differences(name):
+def test_gradients_of_gradients_by_differences(name, wide):
     from jax.test_util import check_grads
 
-    wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
-    with wide(True):
+    with wide:
         operands = {v: jnp.asarray(x[..., :2], "float64") for v, x in given(name, batch=1, steps=6).items()}
         h = jnp.asarray(start(name, 2)[:, :2], "float64")
         for cu, initial in ((None, h[:1]), (jnp.array([0, 4, 6]), h), (jnp.array([0, 4, 6]), None)):

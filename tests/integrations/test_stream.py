@@ -159,7 +159,7 @@ def test_a_state_is_nobody_elses(keys):
     assert push(stream) == push(further) == expected
 
 
-def on(library, device, absent):
+def on(library, device, absent, request):
     """To that library's arrays on that device, and back to NumPy."""
     if library == "torch":
         torch = pytest.importorskip("torch")
@@ -171,18 +171,14 @@ def on(library, device, absent):
         if device == "cpu":
             pytest.skip("CuPy's arrays lie on a GPU")
         return cupy.asarray, cupy.asnumpy
-    jax = pytest.importorskip("jax")
-    try:
-        (there, *_) = jax.devices(device)
-    except RuntimeError as error:
-        absent(device, f"JAX has no such device: {error}")
+    jax, there = pytest.importorskip("jax"), request.getfixturevalue("jax_device")
     return lambda x: jax.device_put(x, there), np.asarray
 
 
 @pytest.mark.parametrize("library", ["torch", "cupy", "jax"])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_chunks_of_every_library_on_every_device(library, device, absent, axis):
-    to, back = on(library, device, absent)
+def test_chunks_of_every_library_on_every_device(library, device, absent, request, axis):
+    to, back = on(library, device, absent, request)
     x = np.random.default_rng(axis).normal(size=(230, 57)).astype(np.float32)
     parts = np.split(x, [1, 8, 40], axis)
     keywords = {"axis": axis, "initial": 0.5, "dtype": np.float32}
@@ -202,8 +198,8 @@ def test_chunks_of_every_library_on_every_device(library, device, absent, axis):
 
 
 @pytest.mark.parametrize("library", ["torch", "cupy"])
-def test_tuples_and_own_operators_on_every_device(library, device, absent):
-    to, back = on(library, device, absent)
+def test_tuples_and_own_operators_on_every_device(library, device, absent, request):
+    to, back = on(library, device, absent, request)
     (x,) = HASH.draw(700)
     stream = Stream(HASH.op)
     np.testing.assert_array_equal(
@@ -218,8 +214,8 @@ def test_tuples_and_own_operators_on_every_device(library, device, absent):
 
 
 @pytest.mark.parametrize("library", ["torch", "cupy", "jax"])
-def test_segments_on_every_device(library, device, absent):
-    to, back = on(library, device, absent)
+def test_segments_on_every_device(library, device, absent, request):
+    to, back = on(library, device, absent, request)
     x = np.random.default_rng(1).normal(size=(230, 210)).astype(np.float32)
     starts = np.arange(210) % 23 == 5
     for keywords, where in (

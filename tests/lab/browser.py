@@ -122,3 +122,21 @@ def visible(browser, selector):
     return browser.do(
         "const e = document.querySelector(arguments[0]); return Boolean(e && e.checkVisibility())", selector
     )
+
+
+# Walk a kernel from its beginning to its end, and report the page's contents.
+WALK = """
+const [name, n] = args, pane = lab.panes[0];
+if (pane.dials.kernel !== name || n) await pane.set({ ...pane.opening(name), ...(n ? { n } : {}) });
+const lines = [];
+for (let k = 0; k <= lab.last; k++) {
+  lab.go(k);
+  lines.push([...pane.root.querySelectorAll(".line.run")].map((row) => Number(row.querySelector(".no").textContent)));
+}
+const { first, size } = pane.run.trace.result;
+const { cells } = pane.memory, cell = (k) => cells[first + k].root.children[k];  // large arrays are drawn, and have no elements
+const shown = (k) => cell(k).firstChild.textContent.trim();
+const values = cell(0) ? Array.from({ length: size }, (_, k) => shown(k)) : pane.run.result(lab.last);
+return { values, lines, data: { ...pane.root.dataset }, banks: pane.banks.total(),
+         trouble: pane.root.querySelector(".trouble").hidden ? "" : pane.root.querySelector(".trouble").textContent };
+"""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from upsweep import api, homes
+from upsweep.apps.coefficients import Told, polynomials, told
 from upsweep.apps.kinds import enter, host
 from upsweep.apps.repeated import Planned, called
-from upsweep.apps.roots import quotient, roots
+from upsweep.apps.roots import roots
 from upsweep.apps.sections import Section, sectioned
 from upsweep.arguments import ShapeError, axis_of, check_order
-from upsweep.engine import DTypeError, choose
+from upsweep.engine import choose
 from upsweep.moves import cascades, loops
 from upsweep.operators import ops
 
@@ -62,11 +62,11 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
 
     Source: Blelloch (1990), section 1.4; Oppenheim and Schafer, "Discrete-time signal processing", section 6.3.
     """
-    b, a = _given(b), _given(a)
+    b, a = told(b), told(a)
     if zi is None:
         return called(_filter, (x,), (), None, b, a, axis, order)
     xp, (x, zi), give = enter(x, zi, labels=True)
-    (b, a, packed), (kind, name) = _coefficients(b, a, x, zi)
+    (b, a, packed), (kind, name) = polynomials(b, a, x, zi)
     check_order(order)
     axis, wide, result = _time(x, axis), xp.complex128 if kind == "c" else xp.float64, getattr(xp, name)
     u = _moved(xp, x, axis, -1)
@@ -89,10 +89,10 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None, *, order: st
     return out, give(xp.astype(_moved(xp, _last_state(xp, b, a, u, y, state), -1, axis), result, copy=False))
 
 
-def _filter(call: Planned, b: _Given, a: _Given, axis: int, order: str) -> Callable[..., Any]:
+def _filter(call: Planned, b: Told, a: Told, axis: int, order: str) -> Callable[..., Any]:
     """The function that filters arrays like this one, without a state."""
     xp, (x,) = call.xp, call.views
-    (numerator, denominator, _), (kind, name) = _coefficients(b, a, x)
+    (numerator, denominator, _), (kind, name) = polynomials(b, a, x)
     check_order(order)
     along, wide = _time(x, axis), xp.complex128 if kind == "c" else xp.float64
     front, sections = (numerator, ()) if kind == "c" else sectioned(numerator, denominator)
@@ -161,58 +161,6 @@ def linear_recurrence(coefficients: Any, x: Any, *, axis: int = -1, initial: Any
     if before.ndim == 1:
         state = np.expand_dims(state, tuple(range(np.ndim(x) - 1)))
     return lfilter([1.0], denominator, x, axis=axis, zi=np.moveaxis(state, -1, axis))[0]
-
-
-_Given = tuple[np.dtype, tuple[int, ...], bytes]
-"""Dtype, shape and bytes of coefficients. They are told by their bits: equal numbers may differ in the sign of a zero."""
-
-
-def _given(coefficients: Any) -> _Given:
-    # Where lists are told from arrays first, arrays take half the time.
-    v = coefficients if type(coefficients) is np.ndarray else host(coefficients)
-    return v.dtype, v.shape or (1,), v.tobytes()
-
-
-def _coefficients(b: _Given, a: _Given, *arrays: Any) -> tuple[tuple[Any, ...], tuple[str, str]]:
-    """Coefficients as `_monic` gives them, and kind and name of the dtype that all operands give together, by NumPy's rule."""
-    (b_dtype, b_shape, b_bytes), (a_dtype, a_shape, a_bytes) = b, a
-    if len(b_shape) != 1 or len(a_shape) != 1 or not b_bytes or not a_bytes:
-        raise ShapeError(
-            f"coefficients must be 1-D and not empty, got b of shape {b_shape} and a of shape {a_shape}"
-        )
-    dtype = _filtered(b_dtype, a_dtype, *[v.dtype for v in arrays])
-    return _monic(b_dtype, b_bytes, a_dtype, a_bytes), dtype
-
-
-@lru_cache(256)
-def _filtered(*dtypes: Any) -> tuple[str, str]:
-    """The dtype that operands of these, of any library, give together."""
-    names = [str(v).rpartition(".")[2] for v in dtypes]
-    try:
-        dtype = np.result_type(*map(np.dtype, names))
-    except TypeError as error:
-        raise DTypeError(f"{', '.join(names)} cannot be filtered together: {error}") from error
-    dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
-    if dtype.char not in "efdFD":
-        raise DTypeError(
-            f"{dtype} cannot be filtered; float16, float32, float64, complex64 and complex128 can"
-        )
-    return dtype.kind, dtype.name
-
-
-@lru_cache(256)
-def _monic(b_dtype: np.dtype, b: bytes, a_dtype: np.dtype, a: bytes) -> tuple[Any, ...]:
-    """Both polynomials as Python numbers, divided by a[0], and the bytes of their real parts."""
-    given = np.frombuffer(b, b_dtype), np.frombuffer(a, a_dtype)
-    numerator, denominator = (v.astype(np.complex128).tolist() for v in given)
-    if not np.isfinite([*numerator, *denominator]).all():
-        raise ValueError("a coefficient of the filter is infinite or NaN")
-    if denominator[0] == 0:
-        raise ZeroDivisionError("a[0] is zero: there is nothing to divide the coefficients by")
-    made = [tuple([quotient(v, denominator[0]) for v in each]) for each in (numerator, denominator)]
-    if not np.isfinite([*made[0], *made[1]]).all():
-        raise ValueError("a coefficient, divided by a[0], is not finite")
-    return *made, [np.array([c.real for c in each]).tobytes() for each in made]
 
 
 def _moved(xp: Any, x: Any, source: int, to: int) -> Any:

@@ -16,6 +16,7 @@ from upsweep.dtypes import kind_of
 from upsweep.engine import DTypeError, EngineError, library_of
 from upsweep.host import give as back
 from upsweep.host import labelled, view
+from upsweep.host.labels import check_alike, check_beside, marks_of
 from upsweep.segments import Segments
 
 REAL = ("b", "i", "u", "f")
@@ -69,9 +70,9 @@ def check_labels(
     """An EngineError where labels differ: those of arrays that broadcast to that shape, of marks of items, of values that rows
     start from, and of segments."""
     if any(map(labelled.has, given)):
-        labelled.check_alike(given)
-        beside = [*marks.items(), *labelled.marks_of(segments)]
-        labelled.check_beside(given, tuple(shape), axis, beside, [*(starts or {}).items()])
+        check_alike(given)
+        beside = [*marks.items(), *marks_of(segments)]
+        check_beside(given, tuple(shape), axis, beside, [*(starts or {}).items()])
 
 
 def computed_in(xp: Any, x: Any) -> Any:

@@ -36,7 +36,7 @@ def allocate(counts: Any) -> Any:
 
 @homes.apart
 def expand(counts: Any) -> tuple[Any, Any]:
-    """For each item of m outputs of variable size: which output it belongs to, and which item of it it is.
+    """For each item of m outputs of variable size: which output it belongs to, and which of that output's items it is.
 
     So n = sum(counts) workers each have one item to make, however uneven the counts are.
 

@@ -1,4 +1,4 @@
-"""The CPU engine: kernels compiled by numba, threads of our own. `upsweep.engine.Engine` is its protocol."""
+"""The CPU engine: kernels compiled by numba, threads of our own. `upsweep.engine_protocol.Engine` is its protocol."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(
     initial: Sequence[np.ndarray] | None,
     heads: np.ndarray | None,
 ) -> None:
-    """Run a plan: see `upsweep.engine.Engine.run`."""
+    """Run a plan: see `upsweep.engine_protocol.Engine.run`."""
     ys = [y if y is None else numbers(y) for y in ys]
     if plan.n == 0:
         if plan.reduce:

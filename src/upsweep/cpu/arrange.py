@@ -10,8 +10,8 @@ import numpy as np
 
 from upsweep.cpu import brief, launch, strips, tuning
 from upsweep.cpu.brief import is_brief
-from upsweep.cpu.cuts import walks
 from upsweep.cpu.launch import Launch, starts_of, turned_round, with_map
+from upsweep.cpu.strips import walks
 from upsweep.host import flags_of, numbers
 from upsweep.operators import BUILTIN
 from upsweep.plan import Plan

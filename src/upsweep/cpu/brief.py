@@ -10,7 +10,7 @@ import numpy as np
 
 from upsweep.cpu import tuning
 from upsweep.cpu.code import address, callable_at
-from upsweep.cpu.cuts import wanted_threads, worth_code
+from upsweep.cpu.demands import wanted_threads, worth_code
 from upsweep.cpu.launch import Launch
 from upsweep.cpu.rows import Strides, costly, item_size, plain
 from upsweep.cpu.units import brief

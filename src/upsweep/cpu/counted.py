@@ -39,7 +39,7 @@ class Counted(Carry):
 
 class Behind:
     """Scans items behind others: those of arrays like these, with the same starts and as many bits of their count; see
-    `upsweep.engine.Counting`."""
+    `upsweep.engine_protocol.Counting`."""
 
     def __init__(
         self, plan: Plan, xs: Sequence[np.ndarray], ys: Sequence[np.ndarray], initial: Sequence[np.ndarray] | None, count: int

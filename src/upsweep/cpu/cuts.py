@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-from upsweep import cores
 from upsweep.cpu import tuning
+from upsweep.cpu.demands import past_cache, read_size, shortest_straight, wanted_threads, worth_code
 from upsweep.cpu.rows import (
     Rows,
     Strides,
@@ -15,9 +15,7 @@ from upsweep.cpu.rows import (
     costly,
     item_size,
     lanes_of,
-    line_size,
     lines_of,
-    plain,
     rows_of,
     side_by_side,
 )
@@ -59,7 +57,7 @@ class Cut(NamedTuple):
 def cut(plan: Plan, strides: tuple[Strides, ...], rows: tuning.Tuning, columns: tuning.Tuning) -> Cut:
     """How a plan is cut on arrays of these strides."""
     lie, wanted, read = rows_of(plan, strides), wanted_threads(plan, strides), read_size(plan, strides)
-    any_order, in_turn = free(plan.op, plan.accumulators), _in_turn(plan, lie)
+    any_order, in_turn = free(plan.op, plan.accumulators), goes_in_turn(plan, lie)
     straight = in_turn or (any_order and not plan.segmented)
     in_order = plan.order == "sequential" and not (any_order or in_turn)
     along = lie.inner is None or (straight and _line_by_line(plan, strides, lie))
@@ -173,13 +171,7 @@ def _chains(plan: Plan, lie: Rows, wanted: int) -> bool:
     return many and plan.n >= 2 * tuning.CHAINED_ROWS
 
 
-def shortest_straight(plan: Plan) -> int:
-    """The items of a short row from which on it may be scanned straight through: a line at least, of pairs of values."""
-    line = LINE // plan.accumulators[0].itemsize
-    return line if past_cache(plan) and len(plan.accumulators) == 1 else max(tuning.SHORT_STRAIGHT, line)
-
-
-def _in_turn(plan: Plan, lie: Rows) -> bool:
+def goes_in_turn(plan: Plan, lie: Rows) -> bool:
     """Whether rows one by one give floats of theirs in order. Where none is NaN, every order gives the same bits."""
     alone = lie.inner is None and lie.near == 1 and not plan.segmented
     return alone and plan.order == "sequential" and extreme(plan.op, plan.accumulators) and worth_code(plan)
@@ -191,49 +183,6 @@ def _takes_extremes(plan: Plan, strides: tuple[Strides, ...], lie: Rows, along: 
         return False
     lines = lie.turned and _side_by_side(plan, strides) and plan.n >= tuning.SHORT_STRAIGHT
     return plan.map is None and not plan.segmented and (along or (lines and as_stored(plan)))
-
-
-def walks(plan: Plan, strides: tuple[Strides, ...]) -> bool:
-    """Whether a scan goes item by item. Scans in order of columns and of few rows do. Where every order gives the same bits,
-    columns go item by item if that is faster: they have no gaps between them, their results stay in the cache, and there are
-    enough columns for all threads. Of 200 columns with gaps, 32 MiB of uint8 were reduced in 2.1 ns an item so and are in .25, of
-    int32 in 2.6 and .70; 256 KiB of uint8 were scanned in .71 and are in .32, of int32 in .97 and .56. Where one flag of segments
-    stands for a whole line they go so in any memory: 1000 columns of int32 .42 and .11, 2000 in 32 MiB .55 and .25.
-    """
-    lie = rows_of(plan, strides)
-    if lie.folded:
-        return False
-    if not free(plan.op, plan.accumulators):
-        # One item has the same bits in each order, and so have three with nothing before them.
-        few = plan.n <= (1 if plan.initial else 3) and worth_code(plan)
-        in_order = plan.order == "sequential" and not _in_turn(plan, lie)
-        return (in_order or few) and not lie.turned
-    threads = wanted_threads(plan, strides)
-    enough = threads == 1 or lie.side_by_side * prod(lie.sizes) >= 2 * LINE * threads
-    columns = lie.near * item_size(plan) >= tuning.WALKED_BYTES
-    if lie.inner is not None:
-        # Lines of so many bytes that go through a map or a finish are walked too, as both stand in the loop.
-        line = line_size(plan, lie.side_by_side)
-        walked = line > LINE if plain(plan) else line >= tuning.WALKED_BYTES
-        columns = (walked or not lie.abreast) and _lines_without_gaps(plan, strides, lie)
-    return (
-        columns and not lie.turned and enough and (_flag_a_line(plan, strides, lie) or not past_cache(plan))
-    )
-
-
-def _lines_without_gaps(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> bool:
-    """Whether neighbours lie without a gap, but for flags that are one for a whole line."""
-    reads, writes = lines_of(plan)
-    assert lie.inner is not None
-    if _flag_a_line(plan, strides, lie):
-        flags = len(plan.loads)
-        reads, strides = reads[:flags], strides[:flags] + strides[flags + 1 :]
-    return side_by_side(strides, (*reads, *writes), lie.inner, False)
-
-
-def _flag_a_line(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> bool:
-    """Whether one flag of segments stands for a whole line of rows side by side."""
-    return plan.segmented and lie.inner is not None and strides[len(plan.loads)][lie.inner] == 0
 
 
 def lines_staged(plan: Plan, strides: tuple[Strides, ...], lie: Rows) -> int:
@@ -324,38 +273,6 @@ def _even(groups: int, wanted: int) -> bool:
 def _batch(tiled: bool, groups: int, wanted: int, size: int) -> int:
     """Groups to a ticket: several short groups, but enough tickets for all threads."""
     return 1 if tiled else max(1, min(tuning.TICKET_BYTES // max(1, size), groups // (4 * wanted)))
-
-
-def wanted_threads(plan: Plan, strides: tuple[Strides, ...]) -> int:
-    """The threads that pay for a plan. One row that is scanned straight through takes one thread less time than others do."""
-    fast = plan.rows == 1 and not (plan.reduce or plan.segmented) and free(plan.op, plan.accumulators)
-    least = tuning.PARALLEL_BYTES * (tuning.PARALLEL_STRAIGHT if fast else 1)
-    size = read_size(plan, strides) * plan.n * plan.rows
-    pay = tuning.PARALLEL * size // max(1, least) if size >= least else 1
-    return max(1, min(plan.threads or cores.wanted(), pay))
-
-
-def past_cache(plan: Plan) -> bool:
-    """Whether results are too large for the cache."""
-    return plan.n * plan.rows * item_size(plan) >= tuning.STREAM_BYTES and not plan.reduce
-
-
-def worth_code(plan: Plan) -> bool:
-    """Whether arrays are so large that code of their own is worth compiling."""
-    return plan.n * plan.rows * item_size(plan) >= tuning.OWN_CODE_BYTES
-
-
-def passes_short(plan: Plan) -> bool:
-    """Whether the last rows of columns, less than 16, have code of their own. Less than four rows need none. An exclusive scan in
-    place would write on items that are yet to be read.
-    """
-    return plan.n % ROW > 3 and not plan.exclusive and worth_code(plan)
-
-
-def read_size(plan: Plan, strides: tuple[Strides, ...]) -> int:
-    """Bytes of one item as it is swept, or as it is read where a map makes fewer bytes of it. Numbers stay where they are."""
-    moved = sum(d.itemsize for d, array in zip(plan.loads, strides) if array[plan.axis])
-    return max(item_size(plan), moved + plan.segmented)
 
 
 def nodes_of(tiles: int) -> int:

@@ -35,7 +35,7 @@ def run_groups(
     initial: Sequence[np.ndarray] | None,
     keys: tuple[Any, ...],
 ) -> None:
-    """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
+    """Run a plan for each group by itself: see `upsweep.engine_protocol.Grouping.run_groups`."""
     plan = with_map(plan)
     codes, groups = labels_of(keys, plan.n, plan.threads)
     starts = starts_of(plan, initial)

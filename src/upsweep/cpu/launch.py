@@ -11,7 +11,8 @@ import numpy as np
 
 from upsweep.cpu import tuning
 from upsweep.cpu.code import Unit, address, callable_at
-from upsweep.cpu.cuts import cut, nodes_of, read_size
+from upsweep.cpu.cuts import cut, nodes_of
+from upsweep.cpu.demands import read_size
 from upsweep.cpu.rows import Strides
 from upsweep.cpu.tables import (
     Facts,

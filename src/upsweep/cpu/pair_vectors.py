@@ -12,7 +12,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from upsweep.cpu.address import I32, I64, pointer
-from upsweep.cpu.transpose import shuffle
+from upsweep.cpu.shuffles import shuffle
 from upsweep.cpu.words import HALF, LINE
 
 

@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 
 from upsweep.cpu.address import I8, I32, I64, fetch, pointer
 from upsweep.cpu.lane_loop import each_lane_of
-from upsweep.cpu.transpose import shuffle, transposed, vector
+from upsweep.cpu.shuffles import rows_of, runs_of, shuffle, vector, whole_runs_of
 from upsweep.cpu.words import HALF, LINE, ROW, WHOLE
 
 
@@ -175,7 +175,7 @@ def _turn_in(
     for before, start, count, rows in _blocks(size, lanes, backward, HALF):
         places = [_item_of(builder, outside, stride, lane, before) for lane in range(start, start + count)]
         runs = [builder.load(pointer(builder, place, vector(size, HALF)), align=1) for place in places]
-        for row, items in zip(rows, _rows_of(builder, runs, len(rows), count)):
+        for row, items in zip(rows, rows_of(builder, runs, len(rows), count)):
             builder.store(items, _row(builder, inside, size, row * lanes + start, count), align=size)
 
 
@@ -203,7 +203,7 @@ def _turned(
     for before, start, count, rows in _blocks(size, lanes, backward, width):
         places = [_row(builder, inside, size, row * lanes + start, count) for row in rows]
         items = [builder.load(p, align=size) for p in places]
-        runs = _runs_of(builder, items, len(rows), count) if width == HALF else _whole_runs_of(builder, items)
+        runs = runs_of(builder, items, len(rows), count) if width == HALF else whole_runs_of(builder, items)
         for lane, run in enumerate(runs, start):
             yield lane, before, run
 
@@ -228,56 +228,6 @@ def _turn_past(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -
         ):
             place = builder.add(outside, I64(lane * ROW * size + before))
             _store_past(builder, items, pointer(builder, place, items.type), HALF)
-
-
-def _rows_of(builder: Any, runs: list[Any], n: int, lanes: int) -> list[Any]:
-    """n rows with an item of each lane, from n items of each lane."""
-    if lanes == 2 * n:
-        pairs = zip(runs[:n], runs[n:])
-        return transposed(builder, [shuffle(builder, a, b, list(range(2 * n))) for a, b in pairs], n)
-    flat = _zipped(builder, runs, n)
-    return [
-        shuffle(builder, part, part, list(range(at, at + lanes)))
-        for part in flat
-        for at in range(0, n, lanes)
-    ]
-
-
-def _runs_of(builder: Any, rows: list[Any], n: int, lanes: int) -> list[Any]:
-    """n items of each lane, from n rows with an item of each lane."""
-    if lanes == 2 * n:
-        rows = transposed(builder, rows, n)
-        return [shuffle(builder, row, row, list(range(at, at + n))) for at in (0, n) for row in rows]
-    while len(rows) > lanes:
-        width = 2 * rows[0].type.count
-        rows = [shuffle(builder, a, b, list(range(width))) for a, b in zip(rows[::2], rows[1::2])]
-    for _ in range(n.bit_length() - 1):
-        rows = _zipped_once(builder, rows, n)
-    return rows
-
-
-def _whole_runs_of(builder: Any, rows: list[Any]) -> list[Any]:
-    """As many items of each lane as there are lanes, from as many rows."""
-    n = len(rows) // 2
-    pairs = list(zip(transposed(builder, rows[:n], n), transposed(builder, rows[n:], n)))
-    places = [[at + k for k in (*range(n), *range(2 * n, 3 * n))] for at in (0, n)]
-    return [shuffle(builder, a, b, half) for half in places for a, b in pairs]
-
-
-def _zipped(builder: Any, rows: list[Any], n: int) -> list[Any]:
-    """Vectors of n items, transposed as one list: log2 of their number rounds of perfect shuffles."""
-    for _ in range(len(rows).bit_length() - 1):
-        rows = _zipped_once(builder, rows, n)
-    return rows
-
-
-def _zipped_once(builder: Any, rows: list[Any], n: int) -> list[Any]:
-    half = len(rows) // 2
-    low = [k + other for k in range(n // 2) for other in (0, n)]
-    high = [k + n // 2 for k in low]
-    return [
-        shuffle(builder, a, b, places) for a, b in zip(rows[:half], rows[half:]) for places in (low, high)
-    ]
 
 
 def _rows_in(builder: Any, inside: Any, outside: Any, size: int, lanes: int) -> None:

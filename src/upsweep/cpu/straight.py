@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from upsweep.cpu.address import I8, I32, I64, fetch, pointer
 from upsweep.cpu.memory import Items, adopted, gathered, inner
 from upsweep.cpu.nodes import joiners, operators
-from upsweep.cpu.transpose import shuffle
+from upsweep.cpu.shuffles import shuffle
 from upsweep.cpu.words import JOIN, LINE, OPERANDS, SCAN, SUM
 from upsweep.operators import Variant
 

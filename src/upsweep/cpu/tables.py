@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from upsweep.cpu.code import address
-from upsweep.cpu.cuts import Cut, passes_short, past_cache
+from upsweep.cpu.cuts import Cut
+from upsweep.cpu.demands import passes_short, past_cache
 from upsweep.cpu.rows import Rows, Strides, backward, lanes_abreast, lanes_of, side_by_side
 from upsweep.cpu.units import bring as bring_unit
 from upsweep.cpu.units import hand as hand_unit

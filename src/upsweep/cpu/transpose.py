@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from upsweep.cpu.address import I32, I64, pointer
+from upsweep.cpu.address import I64, pointer
 from upsweep.cpu.memory import Items
+from upsweep.cpu.shuffles import shuffle, transposed, vector
 from upsweep.cpu.words import HALF, WHOLE
 from upsweep.dtypes import bits_of
 
@@ -65,28 +65,8 @@ def turn_out(size: int) -> Callable[..., None]:
     return turn
 
 
-def vector(size: int, bytes_: int) -> Any:
-    """LLVM's type of a vector of items of this size, so many bytes long."""
-    return ir.VectorType(ir.IntType(8 * size), bytes_ // size)
-
-
-def shuffle(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
-    """The items at these places of two vectors."""
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(places)), places))
-
-
 def _lines(builder: Any, first: Any, step: Any, count: int, ty: Any) -> list[Any]:
     return [pointer(builder, builder.add(first, builder.mul(step, I64(i))), ty) for i in range(count)]
-
-
-def transposed(builder: Any, rows: list[Any], n: int) -> list[Any]:
-    """n vectors of two halves with n items each, transposed half by half: log2(n) rounds of perfect shuffles."""
-    low = [half + k + other for half in (0, n) for k in range(n // 2) for other in (0, 2 * n)]
-    high = [k + n // 2 for k in low]
-    for _ in range(n.bit_length() - 1):
-        pairs = zip(rows[: n // 2], rows[n // 2 :])
-        rows = [shuffle(builder, a, b, places) for a, b in pairs for places in (low, high)]
-    return rows
 
 
 def even_items(size: int) -> Any:

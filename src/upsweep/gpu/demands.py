@@ -8,7 +8,7 @@ from dataclasses import replace
 from upsweep.gpu import functions, params
 from upsweep.gpu.layout import Lane, Layout, mode, near_rows, touching_rows
 from upsweep.gpu.shapes.rows import PLACED
-from upsweep.operators import PARTS_ROWS, TABLE, extreme, free, variant_of
+from upsweep.operators import variant_of
 from upsweep.plan import Plan
 
 
@@ -41,12 +41,11 @@ def _words(sizes: Iterable[int]) -> int:
 
 
 def any_order(plan: Plan) -> bool:
-    """Whether the kernels give the same bits in every order of evaluation. Of NaNs, the least and the largest of floats keep the
-    first one, or one that is always the same; the last of floats keeps the first, where all are. Operators on words are those on
-    their bytes or halves."""
+    """Whether the kernels give the same bits in every order of evaluation."""
     known = variant_of(plan.op, plan.accumulators)
-    named = known is not None and (known[0] is TABLE["last"] or known[0] in PARTS_ROWS.values())
-    return named or free(plan.op, plan.accumulators) or extreme(plan.op, plan.accumulators)
+    return known is not None and all(
+        d.kind in known[1].free + known[1].functor_free for d in plan.accumulators
+    )
 
 
 def costly(plan: Plan) -> bool:

@@ -1,6 +1,6 @@
 """Memory of this machine, in NumPy alone: arrays of every library as NumPy's, and segments as flags.
 
-The engines that work here share this half of the protocol (see `upsweep.engine.Engine`).
+The engines that work here share this half of the protocol (see `upsweep.engine_protocol.Engine`).
 """
 
 from upsweep.host.arrays import (

@@ -58,7 +58,7 @@ def run(
     initial: Sequence[np.ndarray] | None,
     heads: np.ndarray | None,
 ) -> None:
-    """Run a plan: see `upsweep.engine.Engine.run`. All items are read before a result is written."""
+    """Run a plan: see `upsweep.engine_protocol.Engine.run`. All items are read before a result is written."""
     ys = [y if y is None else numbers(y) for y in ys]
     if plan.n == 0 or plan.rows == 0:
         if plan.reduce and plan.rows:

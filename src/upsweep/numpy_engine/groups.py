@@ -22,7 +22,7 @@ def run_groups(
     initial: Sequence[np.ndarray] | None,
     keys: tuple[Any, ...],
 ) -> None:
-    """Run a plan for each group by itself: see `upsweep.engine.Grouping.run_groups`."""
+    """Run a plan for each group by itself: see `upsweep.engine_protocol.Grouping.run_groups`."""
     codes, groups = codes_of(keys, plan.n)
     counts = np.bincount(codes, minlength=groups)
     with np.errstate(all="ignore"):
