@@ -167,18 +167,21 @@ def test_groups_by_the_columns_of_a_table():
         [2**63 + 1, None, 2**63 + 1, None, 0, 2**63],
         ["b", None, "b", None, "", "c"],
         [1.5, None, 1.5, None, 0.0, 2.0],
+        [2**90, None, 2**90, None, -1, 2**90 + 1],
     ],
-    ids=["u8", "category", "f8"],
+    ids=["u8", "category", "f8", "i16"],
 )
 def test_groups_of_polars_with_nulls(values):
     pl = pytest.importorskip("polars")
-    key = pl.Series(values, dtype={int: pl.UInt64, str: pl.Categorical, float: pl.Float64}[type(values[0])])
+    dtypes = {2**63 + 1: pl.UInt64, "b": pl.Categorical, 1.5: pl.Float64, 2**90: pl.Int128}
+    key = pl.Series(values, dtype=dtypes[values[0]])
     assert up.scan(np.ones(6, int), segments=G(key)).tolist() == [1, 1, 2, 2, 1, 1]
 
 
-def test_groups_by_decimals_and_by_nans_of_python():
+def test_groups_by_decimals_by_tuples_and_by_nans_of_python():
     pl = pytest.importorskip("polars")
     assert up.scan([1, 2, 3], segments=G(pl.Series([1, 2, 1], dtype=pl.Decimal(5, 1)))).tolist() == [1, 2, 4]
+    assert up.scan([1, 2, 3], segments=G([(1, "a"), (1, "b"), (1, "a")])).tolist() == [1, 2, 4]
     nans = np.array([float("nan"), "a", float("nan")], dtype=object)
     assert up.scan([1, 2, 3], segments=G(nans)).tolist() == [1, 2, 4]
 
@@ -188,6 +191,14 @@ def test_groups_by_floats_of_arrow():
     pa = pytest.importorskip("pyarrow")
     key = pa.chunked_array([[0.0, None, float("nan")], [-0.0, None, 1.0]])
     assert up.scan(np.ones(6, int), segments=G(key)).tolist() == [1, 1, 2, 2, 3, 1]
+
+
+def test_a_dictionary_of_arrow_may_hold_a_value_twice_and_none():
+    pa = pytest.importorskip("pyarrow")
+    indices = pa.array([0, 1, 2, None, 3, 0])
+    for words in (["a", "b", None, "a"], [1, 2, None, 1], [0.0, 1.0, float("nan"), -0.0]):
+        key = pa.DictionaryArray.from_arrays(indices, pa.array(words))
+        assert up.scan(np.ones(6, int), segments=G(key)).tolist() == [1, 1, 1, 2, 2, 3]
 
 
 def test_accessors_of_groups_take_what_the_functions_take():
