@@ -70,6 +70,9 @@ def test_times_keep_their_zone():
     index = pd.date_range("2024-03-30", periods=4, freq="12h", tz="Europe/Berlin")
     series = pd.Series(index[[1, 0, 3, 2]])
     pd.testing.assert_series_equal(up.cummax(series), series.cummax())
+    start = series[0] + pd.Timedelta(1, "ns")
+    got = up.scan(series.dt.as_unit("ns"), "max", initial=start)
+    assert got.tolist() == [max(start, t) for t in series.cummax()]
     column = pl.Series("t", index.tolist())[[1, 0, 3, 2]]
     assert up.cummax(column).equals(column.cum_max(), check_dtypes=True)
     got = up.ema(np.arange(4.0), halflife=np.timedelta64(1, "D"), times=pd.Series(index))
@@ -313,6 +316,7 @@ def test_tables_with_two_columns_of_one_name(tmp_path):
     for name, match, keywords in (
         ("twice", "two columns 'a'", {"columns": ["b"]}),
         ("t", "two columns 'a'", {"columns": ["a", "a"]}),
+        ("t", "two columns 'b'", {"columns": ["a"], "keep": ["b", "b"]}),
         ("t", "a column 'b' already", {"columns": ["a"], "names": ["b"]}),
         ("numbers", "say which column", {}),
         ("mac", "carriage returns", {}),
@@ -386,8 +390,11 @@ def test_keys_of_a_file_are_those_of_an_array(tmp_path, rows):
     segments = up.segments.keys("k")
     assert parquet(tmp_path, {"v": x, "k": keys}, segments=segments, rows=rows).to_pylist() == wanted
     texts = pa.array(["a", "a", None, None, "a"]).dictionary_encode()
-    got = parquet(tmp_path, {"v": x, "k": texts}, segments=segments, rows=rows)
-    assert got.to_pylist() == [1, 3, 4, 12, 16]
+    # Of these Python has no nanoseconds, and no year of so many digits.
+    times, days = pa.array([8, 8, 9, 9, 8], pa.time64("ns")), pa.array([8, 8, 9, 9, 10**7], pa.int32())
+    for key in (texts, times, days.cast(pa.date32())):
+        got = parquet(tmp_path, {"v": x, "k": key}, segments=segments, rows=rows)
+        assert got.to_pylist() == [1, 3, 4, 12, 16]
 
 
 def test_flags_of_a_file_are_booleans_or_integers(tmp_path):

@@ -155,7 +155,7 @@ def _scan_table(
 
         groups.scan_table(files, table, columns, result, call, folder, CHUNK_BYTES, report)
         return
-    if to_table and not call.reverse and (columns.key or call.segments is None):
+    if to_table and not call.reverse and (call.segments is None or columns.key is not None):
         passes.scan(table, columns, call, result, folder, report)
         return
     paths, heads = tables.read(table, columns, folder, report)

@@ -140,6 +140,9 @@ def _of_pandas(x: Any, types: Sequence[Any]) -> np.ndarray:
 
     if not isinstance(x, (pandas.Series, pandas.DataFrame)):
         _check_ungrouped(x)
+    if isinstance(x, (pandas.Timestamp, pandas.Timedelta)):
+        # NumPy would ask them for microseconds.
+        return np.asarray(x.to_numpy())
     # To take the columns of a table one by one takes long.
     plain = len(set(types)) == 1 and isinstance(types[0], np.dtype)
     made = x.to_numpy() if plain else _of_columns(x, types)
