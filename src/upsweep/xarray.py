@@ -17,6 +17,7 @@ import xarray as xr
 import upsweep as up
 from upsweep.accessors import FUNCTIONS, methods
 from upsweep.components import bare, tupled
+from upsweep.host.labelled import of_segments
 from upsweep.segments import Segments
 
 _FUNCTIONS = FUNCTIONS | {"reduce": up.reduce}
@@ -32,7 +33,8 @@ class Accessor:
         self._obj = obj
 
     def reduce(self, *args: Any, **keywords: Any) -> Any:
-        """`upsweep.reduce` along `dim`, which goes. With `segments` it stays, and the result is an array without labels."""
+        """`upsweep.reduce` along `dim`, which goes. With `segments` it stays, without labels; of one dimension, the result is
+        an array of its library's."""
         return self._call("reduce", *args, **keywords)
 
     def _call(self, name: str, *args: Any, dim: str | None = None, **keywords: Any) -> xr.DataArray:
@@ -58,6 +60,8 @@ class Accessor:
             marks = tuple(_marks(mark, obj, along) for mark in tupled(told.values))
             keywords["segments"] = Segments(told.spelling, marks if told.spelling == "groups" else marks[0])
         made = tupled(_FUNCTIONS[name](obj.data, *args, **keywords))
+        if name == "reduce" and told is not None:
+            return bare([of_segments(obj, y, keywords["axis"]) for y in made])
         return bare([_labelled(obj, along, y) for y in made])
 
     def _like(self, value: Any, obj: xr.DataArray) -> Any:
