@@ -440,6 +440,24 @@ def test_an_axis_of_xarray_is_called_by_its_name():
         x.upsweep.scan(dim="t", axis=1)
 
 
+def test_results_of_xarray_go_where_out_says():
+    xr, _ = pytest.importorskip("xarray"), pytest.importorskip("upsweep.xarray")
+    x = xr.DataArray(X.reshape(20, 3), {"time": np.arange(20), "x": list("abc")}, ("time", "x"))
+    for out in (xr.full_like(x, np.nan), xr.full_like(x, np.nan).transpose().copy()):
+        x.upsweep.cummax(dim="time", out=out)
+        np.testing.assert_array_equal(out.transpose(*x.dims), up.cummax(x.values, axis=0))
+    most = xr.full_like(x[0], np.nan)
+    x.upsweep.reduce("max", dim="time", out=most)
+    np.testing.assert_array_equal(most, x.max("time"))
+    turned = xr.full_like(x[::-1], np.nan)
+    with pytest.raises(ValueError, match="align"):
+        x.upsweep.cummax(dim="time", out=turned)
+    with pytest.raises(up.EngineError, match="labels of out along 'time'"):
+        up.cummax(x, axis=0, out=turned)
+    with pytest.raises(up.EngineError, match="labels of out along 'x'"):
+        up.reduce(x, "max", axis=0, out=most[::-1])
+
+
 def test_a_start_for_rows_of_xarray_without_items():
     xr = pytest.importorskip("xarray")
     pytest.importorskip("upsweep.xarray")
