@@ -24,7 +24,7 @@ from upsweep.files import arrays, blocks, packed, passes, tables, work
 from upsweep.files.arrays import FileError
 from upsweep.files.call import Call, Part, planned
 from upsweep.files.grid import Grid
-from upsweep.files.heads import Heads
+from upsweep.files.heads import Heads, coded
 from upsweep.files.work import load, load_state, store, store_state, work_on
 from upsweep.operators import as_operator
 from upsweep.segments import Segments
@@ -98,8 +98,8 @@ def scan_file(
     source, target = Path(source), Path(target)
     arrays.check_names(source, target, overwrite)
     call = Call(
-        as_operator(op), tuple(columns), tuple(names), axis, exclusive, reverse, initial, dtypes_of(dtype), segments, map,
-        finish, None if keep is None else tuple(keep),
+        as_operator(op), tuple(columns), tuple(names), axis, exclusive, reverse, initial, dtypes_of(dtype), coded(segments),
+        map, finish, None if keep is None else tuple(keep),
     )  # fmt: skip
     # A symbolic link stays, and leads to the result.
     place = target.resolve() if target.is_symlink() else target
