@@ -93,7 +93,7 @@ def test_processes_share_what_they_compile(begun):
     assert run(code, **env).stderr == ""
 
 
-def test_files_that_are_cut_off_are_made_anew(begun, monkeypatch):
+def test_files_that_are_cut_off_or_hold_other_code_are_made_anew(begun, monkeypatch):
     monkeypatch.setenv("UPSWEEP_CACHE_DIR", str(begun))
     files = {file: file.read_bytes() for file in begun.rglob("*.code")}
     assert files
@@ -102,6 +102,10 @@ def test_files_that_are_cut_off_are_made_anew(begun, monkeypatch):
         for told in (b"", whole[:7], whole[:-1], b"null\n", b"[1, 2]\n"):
             file.write_bytes(told)
             assert kept.read(file.name) is None
+        other = file.rename(file.with_stem("other"))
+        other.write_bytes(whole)
+        assert kept.read(other.name) is None
+        other.unlink()
     assert run(SUM).stdout == "3.0 False\n"
     assert set(begun.rglob("*.code")) == files.keys()
     for file, whole in files.items():

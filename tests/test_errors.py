@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import numpy as np
@@ -56,6 +56,19 @@ MISTAKES = [
     (up.DTypeError, "initial='0' .* pass one that is$", lambda: up.scan(X, initial="0")),
     (up.DTypeError, "initial=2 is no value of bool", lambda: up.scan(X > 0, initial=2)),
     (up.DTypeError, "initial=.*'s'", lambda: up.scan(X.astype("m8[m]"), initial=np.timedelta64(1, "s"))),
+    (
+        up.DTypeError,
+        "no value of timedelta64.s.",
+        lambda: up.scan(X.astype("m8[s]"), initial=timedelta(0, 1.5)),
+    ),
+    (up.DTypeError, "no value of timedelta64.s.,.*is$", lambda: up.scan(X.astype("m8[s]"), initial=2**63)),
+    (
+        up.DTypeError,
+        "no value of datetime64.D.",
+        lambda: up.scan(X.astype("M8[D]"), "max", initial=datetime(2026, 1, 1, 12)),
+    ),
+    (up.DTypeError, "no value of bool", lambda: up.scan(X > 0, initial=2**70)),
+    (up.DTypeError, "initial={} is no value of bool", lambda: up.scan(X > 0, initial={})),
     (up.DTypeError, "a=0.5 is no value of int64", lambda: up.linear_recurrence(0.5, np.array([1, 2, 3]))),
     (up.DTypeError, "a=0.5j is no value of float64.*'complex128'", lambda: up.linear_recurrence(0.5j, X)),
     (up.DTypeError, "a=array.* int64", lambda: up.linear_recurrence(X[:1], np.arange(6))),

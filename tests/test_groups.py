@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -181,6 +183,10 @@ KEYS = {
     "text": np.array(["ab", "b", "ab", "ba", "b"]),
     "objects": np.array([(1,), None, (1,), "x", None], object),
     "list": ["u", "v", "u", "w", "v"],
+    "halves": np.fromiter(np.array([0.0, np.nan, -0.0, 2.5, np.nan], "f2"), object, 5),
+    "decimals": [Decimal(1), Decimal("NaN"), Decimal("1.0"), Decimal(2), Decimal("NaN")],
+    "complex": np.array([1, complex(np.nan, 0), 1, 2, complex(0, np.nan)]),
+    "no times": np.fromiter(np.array(["2024", "NaT", "2024", "2025", "NaT"], "M8[s]"), object, 5),
     "times": np.array(["2024-01-01", "NaT", "2024-01-01", "2025-01-01", "NaT"], "M8[D]"),
 }
 

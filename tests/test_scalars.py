@@ -218,6 +218,7 @@ def test_the_greatest_common_divisor_of_math_is_a_whole_number_of_pythons(engine
         (lambda a: (a if a < 5 else -1, a if a < 5 else 1000), "u1"),
         (lambda a: (a - 5 if a > 5 else 0, a == 2**63, np.less(a, np.int64(-1)), round(a), int(a) < 7), "u8"),
         (lambda a: (a == 2**63, a < 2**63, a < 2**64 - 5, a != np.uint64(2**63), abs(int(a > 0) - 3)), "i8"),
+        (lambda a: (bool(a) + (not a) - 5, (bool(a) << 2) * a, (int(a) > 0) + (int(a) > 5)), "i1"),
         (lambda a: (np.left_shift(a, a + a), np.floor_divide(a, a - a)), "u2"),
         (lambda a: (np.sign(a), np.fmod(a, -3), np.remainder(a, -3), np.mod(a, 10), np.fmod(a, a - a)), "i8"),
         (lambda a: (np.sign(a), np.fmod(a, 7), np.remainder(a, 7)), "u1"),

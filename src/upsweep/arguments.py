@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -252,11 +253,8 @@ def held(
     if have.dtype == dtype:
         return have
     try:
-        # Whole numbers of more than 64 bits and Python's dates become objects.
         if have.dtype == object:
-            if None in have.ravel().tolist():
-                raise TypeError("NumPy would make NaN of None")
-            have = np.asarray(value, dtype)
+            have = _of_objects(have, dtype)
         with np.errstate(all="ignore"):
             fitting = _kinds_fit(value, have.dtype, dtype)
             made = have.astype(dtype, copy=False) if fitting else have
@@ -264,11 +262,26 @@ def held(
         fitting, made = False, have
     if not fitting or not np.all(_as_before(have, made)):
         wider = "complex128" if have.dtype.kind == "c" else "float64"
-        other = f", or {instead.format(wider)}" if have.dtype.kind in "biufc" and dtype != wider else ""
+        other = (
+            f", or {instead.format(wider)}"
+            if have.dtype.kind in "biufc" and dtype.kind not in "mM" and dtype != wider
+            else ""
+        )
         raise DTypeError(
             f"{what}={value!r} is no value of {dtype}, in which this is computed: pass one that is{other}"
         )
     return made
+
+
+def _of_objects(objects: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Objects as numbers or times; a TypeError, or an array of objects, where they are neither. NumPy would make NaN of None,
+    truths of anything, and fewer digits of times."""
+    made = np.asarray(objects.tolist())
+    kinds = set(map(type, made.ravel().tolist())) if made.dtype == object else set()
+    if kinds and all(issubclass(kind, (date, timedelta)) for kind in kinds):
+        return made.astype(f"{dtype.kind}8[us]")
+    # Whole numbers of more than 64 bits.
+    return made.astype(dtype) if kinds == {int} and dtype.kind in "fc" else made
 
 
 def _kinds_fit(value: Any, have: np.dtype, want: np.dtype) -> bool:
@@ -282,5 +295,7 @@ def _kinds_fit(value: Any, have: np.dtype, want: np.dtype) -> bool:
 def _as_before(have: np.ndarray, made: np.ndarray) -> Any:
     """Where a conversion has kept a value: whole numbers must be equal, finite numbers must stay finite."""
     if made.dtype.kind in "mM":
-        return (made.astype(have.dtype) == have) | (have != have)
+        # Of integers, the largest unsigned ones would come back.
+        back = made.astype(np.int64 if have.dtype.kind in "iu" else have.dtype)
+        return (back == have) | (have != have)
     return made == have if made.dtype.kind in "biu" else np.isfinite(made) | ~np.isfinite(have)

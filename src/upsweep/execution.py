@@ -88,7 +88,10 @@ def execute(
         initial is not None, wanted, segments is not None, threads, reducing, keep, order, map and as_function(map),
         finish and as_function(finish), ends,
     )  # fmt: skip
-    check_beside(given, plan.shape, plan.axis, marks_of(told), initials_of(initial))
+    marks, rows = marks_of(told), initials_of(initial)
+    # A reduction has one result a row.
+    (rows if reducing else marks).extend([("out", part) for part in tupled(out)])
+    check_beside(given, plan.shape, plan.axis, marks, rows)
     if dtype is not None:
         homes.warn_of_width(given[0], dtypes)
     fused = plan.map is not None or plan.finish is not None

@@ -25,6 +25,8 @@ from upsweep.accessors import FUNCTIONS, methods, of_groups
 from upsweep.components import bare, tupled
 from upsweep.engine import choose, grouping
 
+_FUNCTIONS = FUNCTIONS | {"reduce": up.reduce}
+
 
 @register_series_accessor("upsweep")
 @register_dataframe_accessor("upsweep")
@@ -35,15 +37,19 @@ class Accessor:
     def __init__(self, obj: Any) -> None:
         self._obj = obj
 
+    def reduce(self, *args: Any, **keywords: Any) -> Any:
+        """`upsweep.reduce` of a Series, or of each column of a DataFrame."""
+        return self._call("reduce", *args, **keywords)
+
     def _call(self, name: str, *args: Any, **keywords: Any) -> Any:
         if self._obj.ndim == 1:
-            return FUNCTIONS[name](self._obj, *args, **keywords)
+            return _FUNCTIONS[name](self._obj, *args, **keywords)
         keywords.setdefault("axis", 0)
         if len(set(self._obj.dtypes)) == 1 or keywords["axis"] != 0:
-            return FUNCTIONS[name](self._obj, *args, **keywords)
+            return _FUNCTIONS[name](self._obj, *args, **keywords)
         # Columns of several dtypes have no array in common.
         del keywords["axis"]
-        return self._obj.apply(lambda column: _alone(FUNCTIONS[name](column, *args, **keywords)))
+        return self._obj.apply(lambda column: _alone(_FUNCTIONS[name](column, *args, **keywords)))
 
 
 @methods
@@ -100,7 +106,8 @@ def _alone(made: Any) -> Any:
     """The result of a column: a table has no place for several."""
     if isinstance(made, tuple):
         raise ValueError("several results for each column make no table: scan the columns one by one")
-    return made
+    # The reductions of segments are an array.
+    return pd.Series(made) if isinstance(made, np.ndarray) else made
 
 
 _GROUPS: tuple[Any, ...] = (SeriesGroupBy, DataFrameGroupBy)

@@ -47,8 +47,8 @@ def reduce(
 
     With `segments` the axis stays, and has one result a segment: the last prefix of the segment, or the reduction of no items
     where offsets or lengths make it empty. Groups in any order have one result each, in the order in which they first occur. Such
-    segments are 1-D, there is no `out`, and the scan is computed as a whole. How many segments there are is counted: a GPU is
-    waited for.
+    segments are 1-D, there is no `out`, and the scan is computed as a whole. A table keeps the labels of its other axis. How many
+    segments there are is counted: a GPU is waited for.
 
     >>> import upsweep as up
     >>> int(up.reduce([3, 1, 7, 0]))
@@ -151,9 +151,11 @@ class _Each:
             for y, e in zip(made, tupled(self._of_nothing(initial))):
                 (np.moveaxis(y, self.axis, 0) if self.axis else y)[~there] = e
         like = given[self.like]
-        # A segment is none of the items whose labels these are.
-        like = views[self.like] if self.labels and labelled.has(like) else like
-        results = tuple([self.give(like, y) for y in made])
+        if self.labels and labelled.has(like):
+            # A segment is none of the items whose labels these are.
+            results = tuple([labelled.of_segments(like, y, self.axis) for y in made])
+        else:
+            results = tuple([self.give(like, y) for y in made])
         return results if isinstance(ys, tuple) else results[0]
 
     def _told(self, segments: Segments, starts: np.ndarray | None) -> tuple[Segments, np.ndarray | None]:

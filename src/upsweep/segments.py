@@ -17,6 +17,7 @@ own segments; everything else is 1-D along the scanned axis and holds for all ro
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,19 +167,17 @@ def groups(*k: Any) -> Segments:
     """
     if not k:
         raise SegmentError("groups() needs keys: pass one array, or several of one length")
-    return Segments("groups", tuple(map(_told_apart, k)))
+    return Segments("groups", tuple([_told_apart(key, {list}) for key in k]))
 
 
-def _told_apart(k: Any) -> Any:
-    """Keys, those of a list as an array in which two that differ are different. Of several types NumPy would make texts,
-    of large integers floats, and of two texts that end in other numbers of zeros one."""
+def _told_apart(k: Any, rows: Set[type] = frozenset({list, tuple})) -> Any:
+    """Keys, those of a list as an array in which two that differ are different; `rows` are the types of rows of keys. Of several
+    types NumPy would make texts, of large integers floats, and of two texts that end in other numbers of zeros one."""
     types = {type(key) for key in k} if isinstance(k, (list, tuple)) else set()
-    if not types or types & {list, tuple}:
+    if not types or types & rows:
         return k
     if types <= {int, bool} and (numbers := np.asarray(k)).dtype.kind in "biu":
         return numbers
-    if len(types) == 1 and not types & {int, str, bytes}:
+    if len(types) == 1 and not types & {int, str, bytes, tuple}:
         return k
-    made = np.empty(len(k), object)
-    made[:] = k
-    return made
+    return np.fromiter(k, object, len(k))

@@ -17,6 +17,7 @@ import xarray as xr
 import upsweep as up
 from upsweep.accessors import FUNCTIONS, methods
 from upsweep.components import bare, tupled
+from upsweep.host.labelled import of_segments
 from upsweep.segments import Segments
 
 _FUNCTIONS = FUNCTIONS | {"reduce": up.reduce}
@@ -32,7 +33,8 @@ class Accessor:
         self._obj = obj
 
     def reduce(self, *args: Any, **keywords: Any) -> Any:
-        """`upsweep.reduce` along `dim`, which goes. With `segments` it stays, and the result is an array without labels."""
+        """`upsweep.reduce` along `dim`, which goes. With `segments` it stays, without labels; of one dimension, the result is
+        an array of its library's."""
         return self._call("reduce", *args, **keywords)
 
     def _call(self, name: str, *args: Any, dim: str | None = None, **keywords: Any) -> xr.DataArray:
@@ -48,16 +50,21 @@ class Accessor:
         along = obj.dims[0] if dim is None else dim
         keywords["axis"] = obj.get_axis_num(along)
         args = tuple(self._like(arg, obj) for arg in args)
-        initial = keywords.pop("initial", None)
+        initial, out = keywords.pop("initial", None), keywords.pop("out", None)
         keywords = {key: self._like(value, obj) for key, value in keywords.items()}
         if initial is not None:
             labels = isinstance(initial, xr.DataArray)
             keywords["initial"] = self._like(initial, _rows(obj, along)) if labels else initial
+        if out is not None:
+            like = _rows(obj, along) if name == "reduce" else obj
+            keywords["out"] = bare([_places(part, like) for part in tupled(out)])
         told = keywords.get("segments")
         if isinstance(told, Segments):
             marks = tuple(_marks(mark, obj, along) for mark in tupled(told.values))
             keywords["segments"] = Segments(told.spelling, marks if told.spelling == "groups" else marks[0])
         made = tupled(_FUNCTIONS[name](obj.data, *args, **keywords))
+        if name == "reduce" and told is not None:
+            return bare([of_segments(obj, y, keywords["axis"]) for y in made])
         return bare([_labelled(obj, along, y) for y in made])
 
     def _like(self, value: Any, obj: xr.DataArray) -> Any:
@@ -79,6 +86,13 @@ def _rows(obj: xr.DataArray, along: Any) -> xr.DataArray:
     """One value a row, also where a row has no items. To make it takes longer than a short scan."""
     nothing = xr.zeros_like(obj.isel({along: slice(0, 0)}), dtype=bool)
     return nothing.any(along).assign_attrs(obj.attrs)
+
+
+def _places(out: Any, like: xr.DataArray) -> Any:
+    """The memory that results go to, in the order of their dimensions; it must not be a copy, as of other labels."""
+    if not isinstance(out, xr.DataArray):
+        return out
+    return xr.align(like, out, join="exact", copy=False)[1].transpose(*like.dims).data
 
 
 def _labelled(obj: xr.DataArray, along: Any, y: Any) -> Any:

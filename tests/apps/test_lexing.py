@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import upsweep as up
@@ -149,6 +149,8 @@ def test_json_is_cut_where_it_should(apps):
     ),
     st.text("abc", max_size=6),
 )
+@example("[]a]", "]")
+@example("[^]a-b]", "c")
 def test_expressions_match_what_re_matches(expression, text):
     classes, table, accepts = automaton([expression])
     state = 0
@@ -157,7 +159,30 @@ def test_expressions_match_what_re_matches(expression, text):
     assert (state >= 0 and accepts[state] == 0) == bool(re.fullmatch(expression, text))
 
 
-@pytest.mark.parametrize("expression", ["(", ")", "a)", "*", "[a", "a{x}", "\\q", "(?=a)", "é", "^a", "\\"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(",
+        ")",
+        "a)",
+        "*",
+        "[a",
+        "[]",
+        "[b-a]",
+        r"[\d-z]",
+        r"[a-\d]",
+        "a{x}",
+        "a{2,1}",
+        "a{²}",
+        "\\q",
+        r"\xg1",
+        r"\x 1",
+        "(?=a)",
+        "é",
+        "^a",
+        "\\",
+    ],
+)
 def test_unreadable_expressions_are_refused(expression):
     with pytest.raises(ValueError, match="regular expression"):
         apps.Lexer([("x", expression)])

@@ -332,6 +332,21 @@ def test_mistakes_end_before_much_is_read(tmp_path, table, mistake):
     assert not list(tmp_path.glob("y*"))
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_large_integers_beside_missing_ones_are_keys(tmp_path, library):
+    module, keys = pytest.importorskip(library), [2**60, None, 2**60 + 1, None, 2**60]
+    key = {
+        "pandas": lambda: module.Series(keys, dtype="Int64"),
+        "polars": lambda: module.Series(keys),
+        "pyarrow": lambda: module.array(keys),
+    }[library]()
+    np.save(tmp_path / "x.npy", np.arange(1, 6))
+    up.scan_file(tmp_path / "x.npy", tmp_path / "y.npy", segments=G(key))
+    assert np.load(tmp_path / "y.npy").tolist() == [1, 2, 3, 6, 6]
+    with pytest.raises(up.DTypeError, match="are no numbers"):
+        up.scan_file(tmp_path / "x.npy", tmp_path / "z.npy", segments=up.segments.keys(key))
+
+
 def test_an_array_of_two_axes_has_no_groups(tmp_path):
     np.save(tmp_path / "x.npy", np.ones((2, 3)))
     with pytest.raises(up.SegmentError, match=r"one axis.*dask.array.from_zarr"):

@@ -320,9 +320,12 @@ def test_flags_of_a_file_are_refused_as_those_in_memory_are(tmp_path, segments, 
 @pytest.mark.parametrize("segments", [up.segments.flags, up.segments.ends, up.segments.keys])
 def test_a_table_without_rows_has_segments(tmp_path, segments):
     pytest.importorskip("pyarrow")
-    (tmp_path / "t.csv").write_text("v,s\n")
-    up.scan_file(tmp_path / "t.csv", tmp_path / "y.csv", columns=["v"], segments=segments("s"))
-    assert (tmp_path / "y.csv").read_text() == '"v","s"\n'
+    for name in ("s", ""):
+        (tmp_path / "t.csv").write_text(f"v,{name}\n")
+        up.scan_file(
+            tmp_path / "t.csv", tmp_path / "y.csv", columns=["v"], segments=segments(name), overwrite=True
+        )
+        assert (tmp_path / "y.csv").read_text() == f'"v","{name}"\n'
 
 
 def test_a_csv_has_no_cell_for_lists(tmp_path):

@@ -197,6 +197,10 @@ def test_the_accessor_of_pandas():
         table["u"].upsweep.scan("min", reverse=True), table["u"][::-1].cummin()[::-1]
     )
     pd.testing.assert_frame_equal(table.upsweep.cummax(), table.cummax())
+    pd.testing.assert_series_equal(table.upsweep.reduce("max"), table.max())
+    assert table["n"].upsweep.reduce() == 1770
+    got = table.upsweep.reduce("max", segments=up.segments.lengths([20, 40]))
+    pd.testing.assert_frame_equal(got, table.groupby(np.arange(60) >= 20).max().reset_index(drop=True))
     groups = table.groupby("key")
     pd.testing.assert_series_equal(groups["u"].upsweep.cummax(), groups["u"].cummax())
     pd.testing.assert_frame_equal(groups.upsweep.cumulative_sum(), groups.cumsum())
@@ -336,19 +340,25 @@ def test_reductions_of_xarray_keep_the_other_dimensions():
     xr, _ = pytest.importorskip("xarray"), pytest.importorskip("upsweep.xarray")
     coords = {"time": np.arange(20) * 3, "x": list("abc")}
     rain = xr.DataArray(X.reshape(20, 3), coords, ("time", "x"), name="rain", attrs={"units": "mm"})
-    got = rain.upsweep.reduce("max", dim="time")
-    xr.testing.assert_identical(got, rain.max("time", keep_attrs=True))
+    most = rain.upsweep.reduce("max", dim="time")
+    xr.testing.assert_identical(most, rain.max("time", keep_attrs=True))
     starts = xr.DataArray(np.arange(3), {"x": list("cba")}, ("x",))
     started = rain.upsweep.reduce(dim="time", initial=starts)
     np.testing.assert_array_equal(started, up.reduce(rain.values, axis=0, initial=np.arange(3)[::-1]))
     two = up.segments.lengths([5, 15])
     want = up.reduce(rain.values, axis=0, segments=two)
-    np.testing.assert_array_equal(rain.upsweep.reduce(dim="time", segments=two), want)
+    got = rain.upsweep.reduce(dim="time", segments=two)
+    xr.testing.assert_identical(
+        got, xr.DataArray(want, {"x": list("abc")}, ("time", "x"), "rain", rain.attrs)
+    )
+    # As many segments as items are none the less no items.
+    got = rain.upsweep.reduce(dim="time", segments=up.segments.groups(np.arange(20)))
+    xr.testing.assert_identical(got, rain.drop_vars("time"))
     assert rain.upsweep.reduce("max", dim="x").dims == ("time",)
     pytest.importorskip("dask")
     lazy = rain.chunk({"time": 7}).upsweep.reduce("max", dim="time")
     assert lazy.chunks is not None
-    xr.testing.assert_identical(lazy.compute(), got)
+    xr.testing.assert_identical(lazy.compute(), most)
 
 
 def test_recurrences_of_labelled_objects():
@@ -428,6 +438,24 @@ def test_an_axis_of_xarray_is_called_by_its_name():
     x = xr.DataArray(np.ones((2, 3)), dims=("t", "x"))
     with pytest.raises(up.ShapeError, match="pass dim='t' for instance, not axis="):
         x.upsweep.scan(dim="t", axis=1)
+
+
+def test_results_of_xarray_go_where_out_says():
+    xr, _ = pytest.importorskip("xarray"), pytest.importorskip("upsweep.xarray")
+    x = xr.DataArray(X.reshape(20, 3), {"time": np.arange(20), "x": list("abc")}, ("time", "x"))
+    for out in (xr.full_like(x, np.nan), xr.full_like(x, np.nan).transpose().copy()):
+        x.upsweep.cummax(dim="time", out=out)
+        np.testing.assert_array_equal(out.transpose(*x.dims), up.cummax(x.values, axis=0))
+    most = xr.full_like(x[0], np.nan)
+    x.upsweep.reduce("max", dim="time", out=most)
+    np.testing.assert_array_equal(most, x.max("time"))
+    turned = xr.full_like(x[::-1], np.nan)
+    with pytest.raises(ValueError, match="align"):
+        x.upsweep.cummax(dim="time", out=turned)
+    with pytest.raises(up.EngineError, match="labels of out along 'time'"):
+        up.cummax(x, axis=0, out=turned)
+    with pytest.raises(up.EngineError, match="labels of out along 'x'"):
+        up.reduce(x, "max", axis=0, out=most[::-1])
 
 
 def test_a_start_for_rows_of_xarray_without_items():
@@ -532,6 +560,13 @@ def test_lengths_and_results_of_segments_have_labels_of_their_own():
     # As many segments as items are none the less no items.
     for segments in (up.segments.lengths([2, 0, 1]), up.segments.groups([7, 8, 9])):
         assert type(up.reduce(x, segments=segments)) is np.ndarray
+    table, three = pd.DataFrame({"a": x, "b": x * 2}), up.segments.lengths([1, 1, 1])
+    pd.testing.assert_frame_equal(up.reduce(table, axis=0, segments=three), table.reset_index(drop=True))
+    got = up.reduce(table, axis=1, segments=up.segments.lengths([2]))
+    pd.testing.assert_frame_equal(got, pd.DataFrame({0: x * 3}), check_column_type=False)
+    polars = pytest.importorskip("polars").DataFrame({"a": [1, 2, 3], "b": [2, 4, 6]})
+    got = up.reduce(polars, axis=0, segments=up.segments.groups([7, 8, 7]))
+    assert got.to_dict(as_series=False) == {"a": [4, 2], "b": [8, 4]}
     xr = pytest.importorskip("xarray")
     offsets = xr.DataArray([0, 1, 3], dims="segment")
     got = up.scan(xr.DataArray(x.to_numpy(), dims="t"), segments=up.segments.offsets(offsets))

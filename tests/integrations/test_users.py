@@ -70,6 +70,9 @@ def test_times_keep_their_zone():
     index = pd.date_range("2024-03-30", periods=4, freq="12h", tz="Europe/Berlin")
     series = pd.Series(index[[1, 0, 3, 2]])
     pd.testing.assert_series_equal(up.cummax(series), series.cummax())
+    start = series[0] + pd.Timedelta(1, "ns")
+    got = up.scan(series.dt.as_unit("ns"), "max", initial=start)
+    assert got.tolist() == [max(start, t) for t in series.cummax()]
     column = pl.Series("t", index.tolist())[[1, 0, 3, 2]]
     assert up.cummax(column).equals(column.cum_max(), check_dtypes=True)
     got = up.ema(np.arange(4.0), halflife=np.timedelta64(1, "D"), times=pd.Series(index))
@@ -167,18 +170,21 @@ def test_groups_by_the_columns_of_a_table():
         [2**63 + 1, None, 2**63 + 1, None, 0, 2**63],
         ["b", None, "b", None, "", "c"],
         [1.5, None, 1.5, None, 0.0, 2.0],
+        [2**90, None, 2**90, None, -1, 2**90 + 1],
     ],
-    ids=["u8", "category", "f8"],
+    ids=["u8", "category", "f8", "i16"],
 )
 def test_groups_of_polars_with_nulls(values):
     pl = pytest.importorskip("polars")
-    key = pl.Series(values, dtype={int: pl.UInt64, str: pl.Categorical, float: pl.Float64}[type(values[0])])
+    dtypes = {2**63 + 1: pl.UInt64, "b": pl.Categorical, 1.5: pl.Float64, 2**90: pl.Int128}
+    key = pl.Series(values, dtype=dtypes[values[0]])
     assert up.scan(np.ones(6, int), segments=G(key)).tolist() == [1, 1, 2, 2, 1, 1]
 
 
-def test_groups_by_decimals_and_by_nans_of_python():
+def test_groups_by_decimals_by_tuples_and_by_nans_of_python():
     pl = pytest.importorskip("polars")
     assert up.scan([1, 2, 3], segments=G(pl.Series([1, 2, 1], dtype=pl.Decimal(5, 1)))).tolist() == [1, 2, 4]
+    assert up.scan([1, 2, 3], segments=G([(1, "a"), (1, "b"), (1, "a")])).tolist() == [1, 2, 4]
     nans = np.array([float("nan"), "a", float("nan")], dtype=object)
     assert up.scan([1, 2, 3], segments=G(nans)).tolist() == [1, 2, 4]
 
@@ -188,6 +194,14 @@ def test_groups_by_floats_of_arrow():
     pa = pytest.importorskip("pyarrow")
     key = pa.chunked_array([[0.0, None, float("nan")], [-0.0, None, 1.0]])
     assert up.scan(np.ones(6, int), segments=G(key)).tolist() == [1, 1, 2, 2, 3, 1]
+
+
+def test_a_dictionary_of_arrow_may_hold_a_value_twice_and_none():
+    pa = pytest.importorskip("pyarrow")
+    indices = pa.array([0, 1, 2, None, 3, 0])
+    for words in (["a", "b", None, "a"], [1, 2, None, 1], [0.0, 1.0, float("nan"), -0.0]):
+        key = pa.DictionaryArray.from_arrays(indices, pa.array(words))
+        assert up.scan(np.ones(6, int), segments=G(key)).tolist() == [1, 1, 1, 2, 2, 3]
 
 
 def test_accessors_of_groups_take_what_the_functions_take():
@@ -302,6 +316,7 @@ def test_tables_with_two_columns_of_one_name(tmp_path):
     for name, match, keywords in (
         ("twice", "two columns 'a'", {"columns": ["b"]}),
         ("t", "two columns 'a'", {"columns": ["a", "a"]}),
+        ("t", "two columns 'b'", {"columns": ["a"], "keep": ["b", "b"]}),
         ("t", "a column 'b' already", {"columns": ["a"], "names": ["b"]}),
         ("numbers", "say which column", {}),
         ("mac", "carriage returns", {}),
@@ -375,8 +390,11 @@ def test_keys_of_a_file_are_those_of_an_array(tmp_path, rows):
     segments = up.segments.keys("k")
     assert parquet(tmp_path, {"v": x, "k": keys}, segments=segments, rows=rows).to_pylist() == wanted
     texts = pa.array(["a", "a", None, None, "a"]).dictionary_encode()
-    got = parquet(tmp_path, {"v": x, "k": texts}, segments=segments, rows=rows)
-    assert got.to_pylist() == [1, 3, 4, 12, 16]
+    # Of these Python has no nanoseconds, and no year of so many digits.
+    times, days = pa.array([8, 8, 9, 9, 8], pa.time64("ns")), pa.array([8, 8, 9, 9, 10**7], pa.int32())
+    for key in (texts, times, days.cast(pa.date32())):
+        got = parquet(tmp_path, {"v": x, "k": key}, segments=segments, rows=rows)
+        assert got.to_pylist() == [1, 3, 4, 12, 16]
 
 
 def test_flags_of_a_file_are_booleans_or_integers(tmp_path):

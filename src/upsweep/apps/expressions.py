@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 Bytes = frozenset[int]
@@ -53,8 +54,12 @@ class Parser:
         text, _, rest = self.text[self.at :].partition("}")
         self.at = len(self.text) - len(rest)
         low, comma, high = text.partition(",")
-        if not low.isdigit() or (high and not high.isdigit()):
-            raise self._error("a repetition is spelled {m}, {m,} or {m,n}")
+        if (
+            not re.fullmatch("[0-9]+", low)
+            or not re.fullmatch("[0-9]*", high)
+            or (high and int(high) < int(low))
+        ):
+            raise self._error("a repetition is spelled {m}, {m,} or {m,n}, where n is not below m")
         return int(low), (int(high) if high else None) if comma else int(low)
 
     def _atom(self) -> Node:
@@ -78,14 +83,18 @@ class Parser:
 
     def _class(self) -> Bytes:
         negated, found = self._take("^"), set()
-        while not self._take("]") or (not found and not negated and self.text[self.at - 2] == "["):
+        begin = self.at
+        # A ] that stands first is one of the bytes.
+        while self.at == begin or not self._take("]"):
             c = self._read()
             low = self._escaped() if c == "\\" else self._literal(c)
             if self._next() == "-" and self.text[self.at + 1 : self.at + 2] != "]":
                 self._read()
                 c = self._read()
                 high = self._escaped() if c == "\\" else self._literal(c)
-                low = frozenset(range(min(low), max(high) + 1))
+                if len(low) > 1 or len(high) > 1 or min(low) > min(high):
+                    raise self._error("a range in [] goes from one byte up to another one")
+                low = frozenset(range(min(low), min(high) + 1))
             found |= low
         return _ALL - found if negated else frozenset(found)
 
@@ -93,7 +102,10 @@ class Parser:
         c = self._read()
         if c == "x":
             self.at += 2
-            return frozenset([int(self.text[self.at - 2 : self.at], 16)])
+            digits = self.text[self.at - 2 : self.at]
+            if not re.fullmatch("[0-9a-fA-F]{2}", digits):
+                raise self._error("a byte is spelled \\x and two digits of base 16")
+            return frozenset([int(digits, 16)])
         if c.lower() in _NAMED:
             return _NAMED[c] if c.islower() else _ALL - _NAMED[c.lower()]
         if c in _ESCAPES:

@@ -38,7 +38,7 @@ def kept(file: str, make: Callable[[], Code]) -> Code:
             found = read(file)
             if found is None:
                 found = make()
-                _write(_path(file), found)
+                _write(file, found)
     return found
 
 
@@ -64,19 +64,21 @@ _PATIENCE = 60.0
 
 
 def read(file: str) -> Code | None:
-    """A file that is cut off, or of another format, counts as missing."""
+    """A file that is cut off, of another format, or of another name, counts as missing."""
     try:
         head, _, code = _path(file).read_bytes().partition(b"\n")
         needs, entry, moved, check = json.loads(head)
     except (OSError, ValueError, TypeError):
         return None
-    return Code(code, needs, entry, moved) if check == _check(code) else None
+    found = Code(code, needs, entry, moved)
+    return found if check == _check(file, found) else None
 
 
-def _write(path: Path, made: Code) -> None:
+def _write(file: str, made: Code) -> None:
     from tempfile import TemporaryDirectory
 
-    head = json.dumps([made.needs, made.entry, made.moved, _check(made.code)]).encode()
+    path = _path(file)
+    head = json.dumps([made.needs, made.entry, made.moved, _check(file, made)]).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent) as own:
@@ -113,8 +115,10 @@ def _path(file: str) -> Path:
     return folder() / "cpu" / file
 
 
-def _check(code: bytes) -> str:
-    return hashlib.sha256(code).hexdigest()
+def _check(file: str, made: Code) -> str:
+    """Tells the contents of a file from all others."""
+    head = json.dumps([file, made.needs, made.entry, made.moved]).encode()
+    return hashlib.sha256(head + made.code).hexdigest()
 
 
 def digest(what: tuple[Any, ...], here: bool = False) -> str:

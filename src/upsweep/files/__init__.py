@@ -24,7 +24,7 @@ from upsweep.files import arrays, blocks, packed, passes, tables, work
 from upsweep.files.arrays import FileError
 from upsweep.files.call import Call, Part, planned
 from upsweep.files.grid import Grid
-from upsweep.files.heads import Heads
+from upsweep.files.heads import Heads, coded
 from upsweep.files.work import load, load_state, store, store_state, work_on
 from upsweep.operators import as_operator
 from upsweep.segments import Segments
@@ -98,8 +98,8 @@ def scan_file(
     source, target = Path(source), Path(target)
     arrays.check_names(source, target, overwrite)
     call = Call(
-        as_operator(op), tuple(columns), tuple(names), axis, exclusive, reverse, initial, dtypes_of(dtype), segments, map,
-        finish, None if keep is None else tuple(keep),
+        as_operator(op), tuple(columns), tuple(names), axis, exclusive, reverse, initial, dtypes_of(dtype), coded(segments),
+        map, finish, None if keep is None else tuple(keep),
     )  # fmt: skip
     # A symbolic link stays, and leads to the result.
     place = target.resolve() if target.is_symlink() else target
@@ -155,7 +155,7 @@ def _scan_table(
 
         groups.scan_table(files, table, columns, result, call, folder, CHUNK_BYTES, report)
         return
-    if to_table and not call.reverse and (columns.key or call.segments is None):
+    if to_table and not call.reverse and (call.segments is None or columns.key is not None):
         passes.scan(table, columns, call, result, folder, report)
         return
     paths, heads = tables.read(table, columns, folder, report)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from upsweep.engine import choose, grouping
 from upsweep.files.arrays import ARRAYS, FileError, along_axis
-from upsweep.host import offsets
+from upsweep.host import labelled, offsets, view
 from upsweep.segments import EACH, Segments, check_form, flags
 
 
@@ -31,7 +32,9 @@ class Heads:
             if columns_of(segments):
                 raise FileError(f"an array has no column {values}: pass a .npy or .zarr file or an array")
             values = along_axis(values)
-        told = Segments(segments.spelling, np.asarray(values))
+        # Missing ones are refused.
+        values = view(values) if labelled.has(values) else np.asarray(values)
+        told = Segments(segments.spelling, values)
         if told.spelling in EACH:
             check_form(told.spelling, told.values, (n,), n)
             return cls(told.spelling, told.values)
@@ -64,6 +67,15 @@ class Heads:
         if not start:
             flags[:1] = True
         return flags
+
+
+def coded(segments: Segments | None) -> Segments | None:
+    """The segments; keys of groups that tables' libraries hold as the numbers of their groups. NumPy would make floats of
+    integers some of which are missing."""
+    if segments is None or segments.spelling != "groups":
+        return segments
+    keys = [grouping(choose(())).codes_of((k,), len(k))[0] if labelled.has(k) else k for k in segments.values]
+    return Segments("groups", tuple(keys))
 
 
 def columns_of(segments: Segments | None) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ class Columns:
             raise FileError(
                 f"a column such as {keys[0]!r} has a value for each row, and {self._spelling} are fewer: pass a .npy file"
             )
-        self.key = keys[0] if keys and self._spelling != "groups" else ""
+        self.key = keys[0] if keys and self._spelling != "groups" else None
         self.names = _chosen(table.names, call.columns, keys)
         self.read = list(dict.fromkeys((*self.names, *keys)))
         # A map takes its columns as they stand; dtype= is that of the items that it makes.
@@ -65,7 +65,7 @@ class Columns:
         self.zones |= {name: zone for name in self.names if (zone := getattr(block[name].type, "tz", None))}
         values = [self._numbers(name, block[name]) for name in self.names]
         self.types |= {name: v.dtype.str for name, v in zip(self.names, values)}
-        if not self.key:
+        if self.key is None:
             return values, None
         flags, self._last = _flags(self._spelling, self.key, block[self.key], self._last)
         return values, flags
@@ -140,7 +140,7 @@ def read(
     progress = load(folder, "read") or {"rows": 0, "done": 0, **columns.known()}
     columns.go_on(progress)
     paths = [folder / f"column{c}.bin" for c in range(len(columns.names))]
-    heads = [folder / "heads.bin"] if columns.key else []
+    heads = [folder / "heads.bin"] if columns.key is not None else []
     cut([*zip(paths, columns.dtypes), *zip(heads, [np.dtype("u1")])], progress["rows"])
     for done, block, _ in ahead(table.blocks(progress["rows"], columns.read, columns.read_as(), ())):
         report("reading", progress["done"], table.total)
@@ -159,7 +159,7 @@ def read(
 def check(table: Table, columns: tuple[str, ...], names: tuple[str, ...], keep: Sequence[str] | None) -> None:
     """A FileError where a name means two columns, or a result would take the place of a column that is kept."""
     have = table.names
-    for told in (have, columns, names):
+    for told in (have, columns, names, tuple(keep or ())):
         twice = [name for name in dict.fromkeys(told) if told.count(name) > 1]
         if twice:
             raise FileError(f"there are two columns {twice[0]!r}: pass each once, by a name of its own")
@@ -253,6 +253,9 @@ def _keys(name: str, column: Any) -> tuple[np.ndarray, Callable[[int], str]]:
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_temporal(column.type) and column.type.bit_width <= 64:
+        # Python has neither nanoseconds nor years of five digits.
+        column = column.view(f"int{column.type.bit_width}")
     if pa.types.is_floating(column.type):
         values = column.to_numpy(zero_copy_only=False).astype(np.float64)
         # Both zeros are one key, and no NaN equals another.

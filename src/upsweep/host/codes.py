@@ -58,10 +58,19 @@ def of_objects(values: np.ndarray) -> np.ndarray:
     items = values.tolist()
     with _hashing():
         known = {item: k for k, item in enumerate(dict.fromkeys(items))}
-    # All NaNs are one, with None.
-    for item in [item for item in known if isinstance(item, float) and item != item]:
+    # All missing values are one, with None.
+    for item in filter(_missing, [*known]):
         known[item] = known.setdefault(None, len(known))
     return np.fromiter(map(known.__getitem__, items), np.int64, len(items))
+
+
+def _missing(item: Any) -> bool:
+    """Whether a key is NaN, NaT or pandas' NA: none of these equals itself."""
+    try:
+        return bool(item != item)
+    except TypeError:
+        # Of NA it is unknown.
+        return True
 
 
 @contextmanager
@@ -128,6 +137,9 @@ def _of_pandas(key: Any) -> np.ndarray | Texts:
 def _of_polars(key: Any) -> np.ndarray | Texts:
     import polars
 
+    if str(key.dtype) in ("Int128", "UInt128"):
+        # Neither NumPy nor Arrow has them.
+        key = key.rank("dense")
     numbers = key.to_physical()
     plain = (numbers.dtype.is_integer() and not key.dtype.is_decimal()) or numbers.dtype == polars.Boolean
     if numbers.dtype.is_float() or (plain and not key.null_count()):
@@ -152,12 +164,21 @@ def _of_arrow(key: Any) -> np.ndarray | Texts:
     if pa.types.is_floating(key.type) or (pa.types.is_integer(key.type) and not key.null_count):
         return key.to_numpy(zero_copy_only=False)
     try:
-        key = key if hasattr(key, "indices") else key.dictionary_encode("encode")
+        if not pa.types.is_dictionary(key.type):
+            key = key.dictionary_encode("encode")
+        elif not _apart(key.dictionary):
+            return _of_arrow(key.dictionary_decode())
     except pa.ArrowNotImplementedError:
         raise SegmentError(
             f"keys of groups cannot be of {key.type}: pass the columns that it is made of"
         ) from None
     return key.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _apart(words: Any) -> bool:
+    """Whether the values of a dictionary of Arrow's are keys of their own: one may stand there twice, or be missing."""
+    floats = str(words.type) in ("halffloat", "float", "double")
+    return not floats and not words.null_count and len(words.unique()) == len(words)
 
 
 def float_bits(values: np.ndarray) -> np.ndarray:

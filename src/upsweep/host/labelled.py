@@ -48,11 +48,21 @@ def reduced(like: Any, y: Any, axis: int | None) -> Any:
     return _REDUCED[library_of(like)](like, y, along) if y.shape == left else y
 
 
+def of_segments(like: Any, y: Any, axis: int) -> Any:
+    """The reductions of segments along an axis of an object, with the labels that it has along the others. Segments have none."""
+    made = _OF_SEGMENTS.get(library_of(like))
+    left, labels = ((*shape[:axis], *shape[axis + 1 :]) for shape in (y.shape, like.shape))
+    return made(like, y, axis) if made and left and left == labels else y
+
+
 def _of_pandas(x: Any, types: Sequence[Any]) -> np.ndarray:
     import pandas
 
     if not isinstance(x, (pandas.Series, pandas.DataFrame)):
         _check_ungrouped(x)
+    if isinstance(x, (pandas.Timestamp, pandas.Timedelta)):
+        # NumPy would ask them for microseconds.
+        return np.asarray(x.to_numpy())
     # To take the columns of a table one by one takes long.
     plain = len(set(types)) == 1 and isinstance(types[0], np.dtype)
     made = x.to_numpy() if plain else _of_columns(x, types)
@@ -233,5 +243,24 @@ def _row_of_xarray(like: Any, y: Any, axis: int) -> Any:
     return like.reduce(lambda items, axis: y, like.dims[axis], keep_attrs=True) if y.ndim else y
 
 
+def _segments_of_pandas(like: Any, y: np.ndarray, axis: int) -> Any:
+    import pandas
+
+    index, columns = (pandas.RangeIndex(y.shape[d]) if d == axis else like.axes[d] for d in range(2))
+    return _as_pandas(pandas.DataFrame(index=index, columns=columns), y, types_of(like))
+
+
+def _segments_of_polars(like: Any, y: np.ndarray, axis: int) -> Any:
+    # Columns have names, which segments of columns have not.
+    return y if axis else _as_polars(like, y, ())
+
+
+def _segments_of_xarray(like: Any, y: Any, axis: int) -> Any:
+    dim = like.dims[axis]
+    left = like.drop_vars([name for name, coord in like.coords.items() if dim in coord.dims])
+    return type(like)(y, left.coords, like.dims, like.name, like.attrs)
+
+
 _LABELLED = {"pandas": _as_pandas, "polars": _as_polars, "xarray": lambda like, y, types: like.copy(data=y)}
+_OF_SEGMENTS = {"pandas": _segments_of_pandas, "polars": _segments_of_polars, "xarray": _segments_of_xarray}
 _REDUCED = {"pandas": _row_of_pandas, "polars": _row_of_polars, "xarray": _row_of_xarray}

@@ -270,10 +270,6 @@ def _complex(*args: Any) -> Any:
     return complex(*args)
 
 
-def _bool(x: Any = False) -> Any:
-    return Value(x.data != 0) if isinstance(x, Value) else bool(x)
-
-
 def _round(x: Any) -> Any:
     return _whole(x, np.rint) if isinstance(x, Value) else round(x)
 
@@ -295,7 +291,6 @@ _PYTHONS: dict[Any, Callable[..., Any]] = {
     int: _int,
     float: _float,
     complex: _complex,
-    bool: _bool,
     round: _round,
     min: _extreme(np.less, min),
     max: _extreme(np.greater, max),

@@ -183,13 +183,15 @@ def applied(ufunc: np.ufunc, *operands: Any, fn: Callable[..., Any] | None = Non
     return Value(np.asarray(made).astype(dtypes[-1], copy=False), pythons)
 
 
-def _compared(ufunc: np.ufunc, *operands: Any) -> Value:
+def _compared(ufunc: np.ufunc, *operands: Any) -> Any:
     for x in operands:
         if isinstance(x, int) and not isinstance(x, bool):
             fitting(x, np.dtype(np.uint64 if x > 0 else np.int64))
     arrays, kinds = [data_of(x) for x in operands], tuple(map(kind_of, operands))
     dtypes = compared(ufunc, kinds, tuple([x.dtype for x in arrays]))
-    return Value(ufunc(*[x.astype(d) for x, d in zip(arrays, dtypes)]))
+    made = Value(ufunc(*[x.astype(d) for x, d in zip(arrays, dtypes)]))
+    # Python's numbers compare to a truth of Python's: a sum of two counts them.
+    return bool(made) if all(map(weak, kinds)) else made
 
 
 def _raised(base: Any, exponent: Any) -> Value:
