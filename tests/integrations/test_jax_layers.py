@@ -274,11 +274,15 @@ def test_a_selective_scan_says_that_it_has_no_second_derivatives():
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_no_steps_leave_the_state(name):
-    y, last = run(
-        name, jaxes(name, given(name, steps=0)), initial=jnp.asarray(start(name, 2)), return_state=True
-    )
+    operands, varying = jaxes(name, given(name, steps=0)), LAYERS[name][0]
+    y, last = run(name, operands, initial=jnp.asarray(start(name, 2)), return_state=True)
     assert y.shape == (2, 0, CHANNELS)
     same(last, start(name, 2))
+    axes = ({v: 0 if v in varying else None for v in operands},)
+    for size in (0, 3):
+        several = {v: jnp.stack([x] * 3)[:size] if v in varying else x for v, x in operands.items()}
+        ys = jax.vmap(lambda operands: run(name, operands), in_axes=axes)(several)
+        assert ys.shape == (size, 2, 0, CHANNELS)
 
 
 def test_offsets_that_are_traced_never_reach_beyond_the_steps():

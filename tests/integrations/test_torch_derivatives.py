@@ -155,6 +155,19 @@ def test_affine_pairs():
         ut.scan((fa.make_dual(a, b), b), "argmax", axis=1)
 
 
+def test_gradients_of_batches_of_pairs():
+    """Within vmap a tensor does not say that the batch requires a gradient."""
+    pair = draw(2, 3), draw(2, 3, seed=1)
+
+    def gradients(h):
+        return torch.autograd.grad(h.square().sum(), pair)
+
+    got = gradients(torch.vmap(lambda *p: ut.scan(p, "affine")[1])(*pair))
+    torch.testing.assert_close(got, gradients(ut.scan(pair, "affine", axis=1)[1]))
+    with pytest.raises(up.OperatorError, match="affine"):
+        torch.vmap(lambda *p: ut.scan(p, "argmax")[0])(*pair)
+
+
 def test_functions_of_functions():
     """`torch.func` in both directions."""
     x, v = draw(2, 3).detach(), draw(2, 3, seed=1).detach()
@@ -212,6 +225,10 @@ def test_an_operator_that_is_not_holomorphic_is_refused():
         ut.scan(x, crooked)
     with pytest.raises(up.OperatorError, match="holomorphic"):
         torch.func.jvp(lambda x: ut.scan(x, crooked), (x.detach(),), (x.detach(),))
+    with pytest.raises(up.OperatorError, match="holomorphic"):
+        torch.vmap(lambda x: ut.scan(x, crooked))(x.expand(2, 3))
+    with pytest.raises(up.OperatorError, match="holomorphic"):
+        ut.scan(x.detach(), crooked, initial=x[0])
 
 
 def test_equal_items_and_the_ends_of_a_range_have_the_gradients_of_pytorch():

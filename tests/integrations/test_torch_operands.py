@@ -83,6 +83,27 @@ def test_every_function_takes_arrays_of_the_host(x):
         ut.cumulative_sum(np.array(["a"]))
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x, a, _: ut.linear_recurrence(a, x, initial=0.0),
+        lambda x, a, _: ut.ema(x, a),
+        lambda x, _, flags: ut.scan(x, "mul", segments=up.segments.flags(flags)),
+        lambda x, _, flags: ut.discounted_sum(x, 0.5, flags),
+        lambda x, _, flags: ut.gae(x, x, 0.0, flags, gamma=0.5, lam=1.0),
+    ],
+    ids=["multiplier", "weight", "flags", "dones", "advantages"],
+)
+def test_a_gradient_does_not_see_what_is_written_to_an_array_of_numpy(run):
+    """As to a buffer of flags, which PyTorch does not watch."""
+    x, a, flags = torch.tensor(X, requires_grad=True), X.copy(), np.array([1, 0, 0, 1, 0], bool)
+    (wanted,) = torch.autograd.grad(run(x, a, flags).sum(), x)
+    y = run(x, a, flags)
+    a[...], flags[...] = 0.5, ~flags
+    (got,) = torch.autograd.grad(y.sum(), x)
+    assert torch.equal(got, wanted)
+
+
 def test_a_state_of_a_filter_is_taken_from_the_host():
     x, zi = torch.tensor(X), np.array([0.5], np.float32)
     wanted = ut.lfilter([1.0], [1.0, -0.5], x, zi=torch.tensor(zi))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from sys import modules
 from typing import Any
@@ -53,6 +54,20 @@ def watched() -> bool:
 def unseen() -> bool:
     """Whether no mode sees the operations on tensors, and PyTorch's compiler looks at no frames of this thread."""
     return not watched() and ("torch._dynamo" not in modules or not looked_at())
+
+
+def graded(xs: Iterable[Tensor | None]) -> bool:
+    """Whether a gradient of a tensor is recorded, be it outside of the transforms that are at work: a tensor within `vmap` does
+    not say that the batch requires one."""
+    return torch.is_grad_enabled() and any(x is not None and _is_graded(x) for x in xs)
+
+
+def _is_graded(x: Tensor) -> bool:
+    # The compiler can trace this question alone.
+    if torch._C._are_functorch_transforms_active():
+        while _wrapped(x) and not x.requires_grad:
+            x = functorch.get_unwrapped(x)
+    return x.requires_grad
 
 
 def within_gradients() -> bool:

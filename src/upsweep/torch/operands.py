@@ -59,9 +59,11 @@ def of_host(x: Any) -> Tensor:
     if torch.compiler.is_compiling():
         return torch.as_tensor(np.asarray(x))
     x = view(x)
+    # A gradient would read what is written to the array meanwhile, which PyTorch does not see. It takes no negative strides, and
+    # warns of memory that may not be written.
+    made = np.array(x, order="C") if torch.is_grad_enabled() else np.require(x, requirements=["C", "W"])
     try:
-        # PyTorch takes no negative strides, and warns of memory that may not be written.
-        return torch.as_tensor(np.require(x, requirements=["C", "W"]))
+        return torch.as_tensor(made)
     except TypeError as error:
         raise DTypeError(f"PyTorch has no tensors of {x.dtype}: pass numbers") from error
 

@@ -13,7 +13,7 @@ from upsweep.operator import OperatorError
 from upsweep.segments import Segments
 from upsweep.torch import reductions, scan_rules, tuples
 from upsweep.torch.differentiable import widened
-from upsweep.torch.followers import following, within_gradients
+from upsweep.torch.followers import following, graded, within_gradients
 from upsweep.torch.operands import beside, dim_of, readable, rows_of, summed, tensor
 from upsweep.torch.recurrence_rules import recurrence
 from upsweep.torch.segment_sums import segment_sums
@@ -81,9 +81,10 @@ def _scan(
     heads: Tensor | None,
     order: str,
 ) -> Tensor:
-    if x.is_complex() and x.requires_grad:
+    start = rows_of(initial, x, dim)
+    if x.is_complex() and graded((x, start)):
         scan_rules.check_holomorphic(name)
-    return scan_rules.scan(x, name, dim, exclusive, reverse, rows_of(initial, x, dim), heads, order)
+    return scan_rules.scan(x, name, dim, exclusive, reverse, start, heads, order)
 
 
 def _scan_tuple(
@@ -91,8 +92,8 @@ def _scan_tuple(
     order: str,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     # A tangent that has gradients itself needs the rules of both modes.
-    graded = name == "affine" and not exclusive and within_gradients()
-    if not (graded or (torch.is_grad_enabled() and any(x.requires_grad for x in (*xs, *starts)))):
+    composed = name == "affine" and not exclusive and within_gradients()
+    if not (composed or graded((*xs, *starts))):
         return tuples.scan(xs, name, dim, exclusive, reverse, starts, heads, order)
     tuples.refuse(name, exclusive)
     a, b = xs

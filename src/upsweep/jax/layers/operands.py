@@ -76,10 +76,10 @@ def over_batches(run: Callable[..., Any], alone: Callable[..., bool]) -> Callabl
             return x if has else jnp.broadcast_to(x, (size, *x.shape))
 
         there = jax.tree.map(spread, along, batched[0])
-        if alone(along, fixed) or any(jax.tree.leaves(batched[1])):
+        if not size or alone(along, fixed) or any(jax.tree.leaves(batched[1])):
             made = jax.lax.map(lambda each: call(*each), (there, jax.tree.map(spread, fixed, batched[1])))
         else:
-            folded = call(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), there), fixed)
+            folded = call(jax.tree.map(lambda x: x.reshape(size * x.shape[1], *x.shape[2:]), there), fixed)
             made = jax.tree.map(lambda y: y.reshape(size, y.shape[0] // size, *y.shape[1:]), folded)
         return made, jax.tree.map(lambda _: True, made)
 
