@@ -159,6 +159,12 @@ def test_tiles_of_columns_waste_neither_lines_nor_warps_nor_registers(case, form
     assert (choice.kernel, shape.items, shape.warps, choice.blocks(plan), choice.tiles) == ("columns", *form)
 
 
+@pytest.mark.parametrize(("name", "columns"), [("f8", 2), ("bfloat16", 5)])
+def test_few_columns_that_share_one_number_a_step_are_columns(name, columns):
+    _, choice = chosen((ops.AFFINE, [name] * 2, (1 << 20, columns), 0, {"kept": 1, "alone": True}))
+    assert choice.kernel == "columns"
+
+
 @pytest.mark.parametrize(("n", "columns", "warps"), [(100, 44, 3), (49, 39, 4), (20, 129, 8)])
 def test_odd_numbers_of_warps_walk_batches_where_they_are_fewer(n, columns, warps):
     _, choice = chosen((ops.ADD, ["f4"], (50_000, n, columns), 1, {}))
