@@ -180,26 +180,14 @@ def test_lanes_that_move_several_columns_at_once_have_the_oracles_bits(emulated,
     assert found == {2}
 
 
-def test_lines_of_words_have_the_oracles_bits(emulated, monkeypatch):
-    """Lines begin at four bytes. The last block has a part of them, the last stage a part of the steps."""
+@pytest.mark.parametrize(("known", "columns"), every(2, [("ROOM", 68), ("LOOSE_ROWS", 69)]))
+def test_gradients_in_order_move_several_columns_at_once(emulated, monkeypatch, known, columns):
+    """The finish reads items again. Also in lines that begin anywhere, and otherwise in each array."""
     from upsweep.gpu.shapes import walks
 
-    monkeypatch.setattr(walks, "HALVES", {})
-    monkeypatch.setattr(walks, "WIDE", (0, 4))
+    monkeypatch.setattr(walks, known, 0)
     emulated.forget()
-    call = Call("add-float16", ((150, 138), 0), order="sequential", reverse=True, initial="rows")
-    assert wrong(call, emulated, 1) is None
-    assert "upsweep_walk" in emulated.gpu.loaded
-    emulated.forget()
-
-
-def test_gradients_in_order_move_several_columns_at_once(emulated, monkeypatch):
-    """The finish reads items again."""
-    from upsweep.gpu.shapes import walks
-
-    monkeypatch.setattr(walks, "ROOM", 0)
-    emulated.forget()
-    g, a, h = np.random.default_rng(3).uniform(-1, 1, (3, 70, 68)).astype("f2")
+    g, a, h = np.random.default_rng(3).uniform(-1, 1, (3, 70, columns)).astype("f2")
     got = recurrence_gradients(*map(emulated.value, (g, a, h)), axis=0)
     for made, want in zip(got, recurrence_gradients(g, a, h, axis=0)):
         assert emulated.host(made).tobytes() == want.tobytes()

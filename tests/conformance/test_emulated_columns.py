@@ -97,6 +97,51 @@ def test_lines_that_begin_anywhere_are_swept_in_order_too(emulated, call, monkey
     emulated.forget()
 
 
+LOOSE = [
+    # With one multiprocessor and with two, so that the last block has fewer columns than the others.
+    (Call("affine-float32-float32", ((2, 70, 333), 1), order="sequential"), 3),
+    (Call("affine-float16-float16", ((150, 203), 0), order="sequential", reverse=True, exclusive=True), 1),
+    (Call("add-float32", ((150, 333), 0), order="sequential", inside="offset", initial="rows"), 1),
+    (Call("hash-u64", ((3, 75, 133), 1), order="sequential", segments="flags", reverse=True), 3),
+    (Call("add-float16", ((2, 110, 299), 1), order="sequential", segments="lengths"), 2),
+    (Call("logaddexp-float16", ((100, 77), 0), order="sequential", outside="offset", out="given"), 1),
+    (Call("add-float16", ((150, 138), 0), order="sequential", reverse=True, initial="rows"), 1),
+    (Call("add-complex64", ((70, 41), 0), order="sequential", segments="flags", initial="rows"), 1),
+    # Along the tree.
+    (Call("hash-identity", ((3, 175, 133), 1), segments="flags", reverse=True, exclusive=True), 3),
+    (Call("affine-float32-float32", ((2, 470, 333), 1)), 3),
+    (Call("affine-float16-float16", ((150, 203), 0), reverse=True, exclusive=True), 1),
+    (Call("add-float32", ((150, 333), 0), inside="offset", initial="rows"), 1),
+    (Call("add-float16", ((2, 410, 299), 1), segments="lengths"), 2),
+    (
+        Call("mul-float32", ((500, 177), 0), outside="offset", out="given", segments="flags", initial="rows"),
+        1,
+    ),
+    (Call("affine-complex64-complex64", ((270, 41), 0), segments="line"), 1),
+]
+"""Calls, and how many multiprocessors they take."""
+
+
+@pytest.mark.parametrize(
+    ("call", "multiprocessors"), every(8, LOOSE), ids=lambda x: str(x) if isinstance(x, Call) else None
+)
+def test_lines_in_order_that_begin_anywhere_go_in_pieces(emulated, call, multiprocessors, monkeypatch):
+    from upsweep.gpu.walk import Walk
+
+    found, wanted = set(), Walk.spec
+    monkeypatch.setattr(Walk, "spec", lambda self, plan: found.add(self.walking) or wanted(self, plan))
+    monkeypatch.setattr("upsweep.gpu.shapes.walks.MULTIPROCESSORS", multiprocessors)
+    monkeypatch.setattr("upsweep.gpu.shapes.walks.LOOSE_ROWS", 0)
+    for name, size in {"LONG": 0, "HIGH": 1 << 20, "TREE_WALKERS": 1, "TREE_SHARE": 0}.items():
+        monkeypatch.setattr(f"upsweep.gpu.shapes.walks.{name}", size)
+    monkeypatch.setattr("upsweep.gpu.walk.variant_of", lambda *what: what)
+    emulated.forget()
+    assert wrong(call, emulated) is None
+    assert found
+    assert all(walking.loose and walking.walkers > 1 for walking in found)
+    emulated.forget()
+
+
 CHAINED = [
     Call("max-float32", ((1300, 5), 0), segments="lengths", exclusive=True, initial="rows"),
     Call("min-bfloat16", ((600, 70), 0), segments="flags", initial="scalar"),

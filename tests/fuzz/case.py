@@ -104,7 +104,9 @@ SMALL_TILES = {
     "shapes.crosswise": {
         "WALKED": {1: (64, 0), 2: (64, 0), 4: (32, 0), 8: (32, 0), 16: (16, 0)}, "WALKED_WIDE": {4: (64, 0)}, "REDUCED": (8, 0),
     },
-    "shapes.walks": {"ROOM": 0, "MULTIPROCESSORS": 1, "VECTOR_ROWS": 64, "SINGLE_ROWS": 128},
+    "shapes.walks": {
+        "ROOM": 0, "MULTIPROCESSORS": 1, "VECTOR_ROWS": 64, "SINGLE_ROWS": 128, "LOOSE_ROWS": 64, "LONG": 100, "TREE_WALKERS": 1,
+    },
     "batches": {"BATCHED_ROWS": 16},
     "steps": {"WALKED": 32},
     "columns": {"_fill": lambda made: True, "FLAT_LEAST": 0},

@@ -102,6 +102,8 @@ HOT = {
     "walk of halves": (ops.AFFINE, ["f2", "f2"], (8, 4096, 1536), 1, {"kept": 1, "order": "sequential"}),
     "few columns": (ops.AFFINE, ["f2", "f2"], (2, 65536, 1024), 1, {"kept": 1, "order": "sequential"}),
     "odd columns in order": (ops.ADD, ["i1"], (512, 2048, 101), 1, {"order": "sequential"}),
+    "lines in order": (ops.AFFINE, ["f4", "f4"], (8, 4096, 1535), 1, {"kept": 1, "order": "sequential"}),
+    "lines along the tree": (ops.AFFINE, ["bfloat16", "bfloat16"], (880, 20841), 0, {"kept": 1}),
     "walk along rows": (ops.AFFINE, ["f4", "f4"], (8, 1536, 4096), 2, {"kept": 1, "order": "sequential"}),
     "gradients": (
         ADJOINT,

@@ -138,7 +138,7 @@ def test_many_tiles_of_columns_have_more_stages_where_they_fit(dtype, shape, arc
     ("case", "form"),
     [
         # Half the height, where fewer lines lie behind the ends of columns.
-        ((ops.AFFINE, ["bfloat16", "bfloat16"], (880, 20841), 0, {"kept": 1, "alone": True}), (16, 8, 2, 7)),
+        ((ops.AFFINE, ["bfloat16", "bfloat16"], (880, 4001), 0, {"kept": 1, "alone": True}), (16, 8, 2, 7)),
         # Twice the warps with half the items, where few would work.
         ((ops.AFFINE, ["f4", "f4"], (20519, 105), 0, {"kept": 1}), (8, 8, 1, 321)),
         # A tile a column in one block of as many warps; of few columns lower ones.
@@ -157,6 +157,12 @@ def test_tiles_of_columns_waste_neither_lines_nor_warps_nor_registers(case, form
     plan, choice = chosen(case)
     shape = choice.shape
     assert (choice.kernel, shape.items, shape.warps, choice.blocks(plan), choice.tiles) == ("columns", *form)
+
+
+@pytest.mark.parametrize(("name", "columns"), [("f8", 2), ("bfloat16", 5)])
+def test_few_columns_that_share_one_number_a_step_are_columns(name, columns):
+    _, choice = chosen((ops.AFFINE, [name] * 2, (1 << 20, columns), 0, {"kept": 1, "alone": True}))
+    assert choice.kernel == "columns"
 
 
 @pytest.mark.parametrize(("n", "columns", "warps"), [(100, 44, 3), (49, 39, 4), (20, 129, 8)])
@@ -235,15 +241,15 @@ def test_a_transposed_copy_is_brought_tile_by_tile(name, turned, shape):
         ("f8", (2, 65536, 1024), 1, False, False),
         ("i1", (512, 2048, 101), 1, False, True),
         ("f4", (256, 1000, 1001), 1, False, True),
-        ("bfloat16", (256, 1001, 1001), 1, True, False),
+        ("bfloat16", (256, 1001, 1001), 1, False, False),
         ("bfloat16", (31, 6405, 1098), 1, False, False),
         ("f4", (1000, 40001), 0, False, False),
         ("c16", (256, 1000, 1001), 1, False, False),
     ],
 )
 def test_columns_in_order_move_as_their_lines_lie(dtype, shape, axis, turned, stretch, arch):
-    """Lines that begin at 16 bytes are copied, of many columns also at words. Others go by way of registers, or whole rows of
-    lines as one stretch."""
+    """Lines that begin at 16 bytes are copied, of many columns also those that begin anywhere. Others go by way of registers, or
+    whole rows of lines as one stretch."""
     plan, choice = chosen((ops.ADD, [dtype], shape, axis, {"order": "sequential"}), arch)
     assert isinstance(choice, Walk)
     walking = choice.walking
@@ -262,8 +268,7 @@ def test_columns_in_order_move_as_their_lines_lie(dtype, shape, axis, turned, st
         ("f4", (2, 65536, 1024), 16, 352),
         ("f4", (4, 8192, 333), 16, 352),
         ("f4", (1, 8192, 3001), 32, 160),
-        ("bfloat16", (8, 4096, 1535), 32, 160),
-        ("f4", (8, 4096, 1535), 64, 224),
+        ("f4", (8, 8192, 333), 32, 160),
     ],
 )
 def test_few_rows_are_walked_by_many_warps_that_share_no_scheduler(dtype, shape, width, threads):
@@ -272,6 +277,34 @@ def test_few_rows_are_walked_by_many_warps_that_share_no_scheduler(dtype, shape,
     assert (choice.width, choice.threads) == (width, threads)
     assert choice.walking.steps % (2 * choice.walking.items * choice.walking.row_lanes) == 0
     assert choice.shared_bytes(plan) * choice.walking.walks <= choice.chip.shared
+
+
+@pytest.mark.parametrize("arch", [80, 86, 90])
+@pytest.mark.parametrize(
+    ("case", "walkers"),
+    [
+        ((ops.AFFINE, ["f4", "f4"], (8, 4096, 1535), 1, {"kept": 1, "order": "sequential"}), 3),
+        ((ops.AFFINE, ["f4", "f4"], (8, 4096, 1535), 1, {"kept": 1}), 3),
+        ((ops.AFFINE, ["bfloat16", "bfloat16"], (880, 20841), 0, {"kept": 1, "alone": True}), 5),
+        ((ops.ADD, ["f8"], (700, 33001), 0, {"segmented": True, "listed": True}), 8),
+        ((ops.ADD, ["f8"], (700, 33001), 0, {"order": "sequential", "segmented": True}), 3),
+        # Lines at 16 bytes, one narrow array, few columns, few items, blocks that leave multiprocessors idle.
+        ((ops.AFFINE, ["f4", "f4"], (8, 4096, 1536), 1, {"kept": 1}), 0),
+        ((ops.ADD, ["f4"], (8, 4096, 1535), 1, {}), 0),
+        ((ops.AFFINE, ["f4", "f4"], (20000, 8001), 0, {"kept": 1}), 0),
+        ((ops.AFFINE, ["f4", "f4"], (300, 20001), 0, {"kept": 1}), 0),
+        ((ops.AFFINE, ["f4", "f4"], (48, 9000, 333), 1, {"kept": 1}), 0),
+    ],
+)
+def test_many_odd_columns_are_walked_in_wide_lines(case, walkers, arch):
+    plan, choice = chosen(case, arch)
+    walking = choice.walking if isinstance(choice, Walk) and choice.walking.loose else None
+    assert (walking.walkers if walking else 0) == walkers
+    if walking:
+        assert walking.tree == (plan.order == "tree")
+        assert walking.stages >= max(2, walking.team)
+        assert choice.shared_bytes(plan) * walking.walks <= choice.chip.shared
+        assert choice.threads <= 1024
 
 
 @pytest.mark.parametrize("arch", [80, 86, 90])

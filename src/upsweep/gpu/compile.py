@@ -40,7 +40,7 @@ _PARTS = {
     "tiles": f"{_LANES} lookback.cuh tile_serving.cuh tiles.cu",
     "columns": f"{_SCAN} params.cuh thread.cuh warp.cuh epochs.cuh nodes.cuh {_COLUMNS} columns.cu",
     "crosswise": f"{_SCAN} params.cuh thread.cuh crosswise.cu",
-    "walk": f"{_SCAN} params.cuh barriers.cuh ring.cuh {_WALK} walk.cu",
+    "walk": f"{_SCAN} params.cuh thread.cuh barriers.cuh ring.cuh {_WALK} walk.cu",
     "short": f"{_SCAN} params.cuh thread.cuh stretch.cuh short.cu",
     "batches": f"{_SCAN} params.cuh thread.cuh stretch.cuh batches.cu",
     "alike": f"{_SCAN} params.cuh alike.cu",

@@ -1,4 +1,5 @@
-"""Whether a lane has rows to itself: short axes in registers, batches of few columns, or scans in order walked item by item."""
+"""Whether a lane has rows to itself: short axes in registers, batches of few columns, scans in order walked item by item, or
+many odd columns walked run by run."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from upsweep.gpu.layout import Layout
 from upsweep.gpu.shapes import LINE, Chip
 from upsweep.gpu.shapes.short import fits_short
 from upsweep.gpu.short import are_dense, are_turned, dense, short
-from upsweep.gpu.walk import walk
+from upsweep.gpu.walk import along_tree, walk
 from upsweep.plan import Plan
 
 
@@ -25,7 +26,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> Choice | None:
     if plan.ahead is None and fits and (are_dense(plan, layout) or are_turned(plan, layout)):
         return dense(plan, layout, chip)
     if plan.order == "tree":
-        return None
+        return along_tree(plan, layout, chip) if across else None
     lines = across and any(abs(x.along) != x.size for x in layout.arrays() if x.along)
     walked = walk(plan, layout, lines, chip)
     return walked if walked.by_lines or not any_order(plan) else None

@@ -139,7 +139,7 @@ def fit(plan: Plan, layout: Layout) -> bool:
     if any(map(turned, arrays)):
         return _turns(layout)
     line = columns * min(x.size for x in layout.stores) >= LINE
-    dense = all(0 <= _gap(layout, x) <= GAP for x in layout.moving())
+    dense = all(0 <= _gap(layout, x) <= GAP for x in layout.moving() if patched(x))
     return line or (dense and layout.n * columns >= NARROW)
 
 

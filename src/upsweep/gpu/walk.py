@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from upsweep.gpu import functions
 from upsweep.gpu.choice import Choice
-from upsweep.gpu.demands import words_passing
+from upsweep.gpu.demands import costly, words, words_passing
 from upsweep.gpu.layout import Lane, Layout, forward, mode, patched
 from upsweep.gpu.lines import scanned
 from upsweep.gpu.shapes import Chip, Shape
-from upsweep.gpu.shapes.walks import Walking, for_pieces, for_stretch, for_walk
+from upsweep.gpu.shapes.walks import (
+    HALF,
+    Walking,
+    for_loose,
+    for_pieces,
+    for_stretch,
+    for_tree,
+    for_walk,
+)
+from upsweep.gpu.sharing import item_of
 from upsweep.gpu.text import declared
+from upsweep.operators import variant_of
 from upsweep.plan import Plan
 
 
@@ -34,23 +44,43 @@ def walk(plan: Plan, layout: Layout, across: bool, chip: Chip) -> Walk:
     largest = max(x.size for x in (*layout.stores, *(x for x in layout.loads if x in lines or not across)))
     read = max(1, sum(-(-x.size // 4) for x in (*layout.loads, layout.heads) if x in lines))
     walking = for_walk(layout.n, rows, words_passing(plan, layout), size, largest, across, grain, read)
-    if lines and grain < 16 and all(_stretches(x, layout) for x in lines):
-        batch = rows // layout.dims[-1]
-        walking = (
-            for_stretch(
-                layout.n, layout.dims[-1], batch, words_passing(plan, layout), [x.size for x in lines]
-            )
-            or walking
-        )
+    if lines and grain < 16:
+        columns, sizes = layout.dims[-1], [x.size for x in lines]
+        form = columns, rows // columns, words_passing(plan, layout), sizes
+        stretched = all(_stretches(x, layout) for x in lines) and for_stretch(layout.n, *form)
+        walking = stretched or (_are_whole(lines) and for_loose(*form, size)) or walking
     if walking.apart and (plan.map is not None or plan.loads != plan.accumulators):
         width = 32 // walking.row_lanes * walking.vector
         near = min(x.grain_of_lines(width, layout.dims[-1]) // x.size for x in lines)
         size = sum(d.itemsize for d in plan.accumulators)
         walking = walking.mapping(size, for_pieces(near, largest, rows))
+    return _made(plan, replace(layout, stores=stores), layout.dims[-1] if across else 0, chip, walking)
+
+
+def along_tree(plan: Plan, layout: Layout, chip: Chip) -> Walk | None:
+    """The walk of many columns along the tree, where their lines begin anywhere. No block waits for another one."""
+    lines = [x for x in (*layout.arrays(), layout.heads) if x and patched(x)]
+    columns = layout.dims[-1]
+    uneven = min((x.grain_of_lines(32, columns) for x in lines), default=16) < 16
+    known = variant_of(plan.op, plan.accumulators) is not None and not costly(plan)
+    items = min(x.size for x in layout.arrays()) >= HALF and not (layout.bytes or layout.truths)
+    if plan.reduce or plan.sums or plan.line > 1 or not (known and items and uneven and _are_whole(lines)):
+        return None
+    read = [x.size for x in layout.moving()]
+    form = layout.n, columns, prod(layout.dims[:-1]), words(plan, layout), [x.size for x in lines]
+    walking = for_tree(*form, sum(read) + plan.segmented, sum(map(patched, layout.loads)) == 1)
+    return walking and _made(plan, layout, columns, chip, walking)
+
+
+def _made(plan: Plan, layout: Layout, columns: int, chip: Chip, walking: Walking) -> Walk:
     shape = Shape(walking.items, 1, walking.walks, vector=walking.vector)
-    layout = replace(layout, stores=stores)
-    walk = Walk(shape, layout, layout.dims[-1] if across else 0, chip, walking=walking)
-    return replace(walk, walking=walking.fitted(walk.stage(plan), chip.shared))
+    walk = Walk(shape, layout, columns, chip, walking=walking)
+    return replace(walk, walking=walking.fitted(walk.stage(plan), chip.shared - walk.counter(plan)))
+
+
+def _are_whole(lines: Sequence[Lane]) -> bool:
+    """Whether items lie at multiples of their size."""
+    return all(replace(x, rows=x.rows[:-1]).grain(x.size) == x.size for x in lines)
 
 
 def _stretches(x: Lane, layout: Layout) -> bool:
@@ -82,12 +112,13 @@ class Walk(Choice):
     @property
     def threads(self) -> int:
         walking = self.walking
-        return 32 * (walking.walkers + walking.servers + (walking.servers - 1) // 3 * walking.apart)
+        walkers = walking.walkers * walking.team
+        return 32 * (walkers + walking.servers + (walking.servers - 1) // 3 * walking.apart)
 
     @property
     def by_lines(self) -> bool:
         """Whether lines of many columns come as they lie, in pieces of 16 bytes."""
-        return self.across and not self.walking.turned and not self.walking.words
+        return self.across and not self.walking.turned and not self.walking.loose
 
     @property
     def width(self) -> int:
@@ -97,7 +128,14 @@ class Walk(Choice):
         return self.rows * self.column_groups if self.across else -(-self.rows // self.width)
 
     def shared_bytes(self, plan: Plan) -> int:
-        return self.walking.stages * self.stage(plan)
+        return self.walking.stages * self.stage(plan) + self.counter(plan)
+
+    def counter(self, plan: Plan) -> int:
+        """Bytes of the block sums of all columns, and of what stands before each block."""
+        if not self.walking.tree:
+            return 0
+        levels = (-(-self.layout.n // self.walking.items)).bit_length()
+        return ((2 * levels + 1) * item_of(plan)[0] + 4 * plan.segmented) * self.width
 
     @property
     def run(self) -> int:
@@ -112,20 +150,27 @@ class Walk(Choice):
     def spec(self, plan: Plan) -> str:
         inputs, outputs, components, numbers = self._parts(plan)
         walking, last = self.walking, len(outputs) - 1
-        outputs = [{**x, "run": plan.run if o == last else 1} for o, x in enumerate(outputs)]
+        inputs = [{**x, "pitch": self._pitch(lane)} for x, lane in zip(inputs, self.layout.loads)]
+        outputs = [
+            {**x, "pitch": self._pitch(lane), "run": plan.run if o == last else 1}
+            for o, (x, lane) in enumerate(zip(outputs, self.layout.stores))
+        ]
         numbers |= {
             "DIMS": len(self.layout.dims) - self.across, "ITEMS": walking.items, "VECTOR": walking.vector,
             "STEPS": walking.steps, "AHEAD": -1 if plan.ahead is None else plan.ahead, "STAGES": walking.stages,
             "THREADS": self.threads,
             "BLOCKS": walking.walks, "SERVERS": walking.servers, "WALKERS": walking.walkers,
             "ROW_LANES": walking.row_lanes, "PIECE": walking.piece,
-            "COLUMNS": self.columns if walking.stretch else 0,
+            "COLUMNS": self.columns if walking.stretch else 0, "TEAM": walking.team,
+            "HEADS_BYTES": 4 * plan.segmented * self.width if walking.tree else 0,
         }  # fmt: skip
         truths = {
             "ACROSS": self.across,
             "TURNED": walking.turned,
             "APART": walking.apart,
             "MAPPED": walking.mapped,
+            "ANYWHERE": walking.loose,
+            "TREE": walking.tree,
         }
         return declared(plan, self.layout, numbers, truths, inputs, outputs, components)
 
@@ -137,7 +182,7 @@ class Walk(Choice):
             self._parts_mapped if self.walking.mapped else self._parts_as_read
         )(plan)
         heads = self.layout.heads
-        said = {"HEADS_AT": end, "HEADS_ALONE": 0, "HEADS_FLIP": 0, "HEADS_GRAIN": 1}
+        said = {"HEADS_AT": end, "HEADS_ALONE": 0, "HEADS_FLIP": 0, "HEADS_GRAIN": 1, "HEADS_PITCH": 0}
         if heads is not None:
             alone = self._alone(heads)
             # Along rows whose first head lies outside, heads come one by one.
@@ -146,6 +191,7 @@ class Walk(Choice):
                 "HEADS_ALONE": int(alone),
                 "HEADS_FLIP": int(not apart and self._flips(heads)),
                 "HEADS_GRAIN": 1 if apart else self._grain(heads, alone),
+                "HEADS_PITCH": self._pitch(heads),
             }
             end += self._room(heads.size, alone)
         return inputs, outputs, components, {**said, "STAGE_BYTES": max(1, -(-end // 128)) * 128}
@@ -178,7 +224,7 @@ class Walk(Choice):
         """Of stages that hold inputs, in the place of which results are written."""
         end, inputs, outputs = 0, [], []
         # Places whose items make way for results.
-        free: list[tuple[tuple[int, bool], int]] = []
+        free: list[tuple[tuple[Any, ...], int]] = []
         for x in self.layout.loads:
             if x.still:
                 inputs.append({"at": -1, "alone": False, "flip": False, "grain": x.grain(x.size)})
@@ -187,19 +233,20 @@ class Walk(Choice):
             flipped = self._flips(x) and not alone
             inputs.append({"at": end, "alone": alone, "flip": flipped, "grain": self._grain(x, alone)})
             if not alone:
-                free.append(((x.size, flipped), end))
+                free.append((self._kind(x), end))
             end += self._room(x.size, alone)
         for o, x in enumerate(self.layout.stores):
             if plan.reduce or o == len(self.layout.stores) - plan.sums:
                 outputs.append({"at": 0, "flip": False, "grain": 1, "reduced_grain": x.grain(x.size)})
                 continue
-            kind = (x.size, self._flips(x))
-            place = next((p for p in free if p[0] == kind), None)
+            place = next((p for p in free if p[0] == self._kind(x)), None)
             if place is not None:
                 free.remove(place)
             at = place[1] if place is not None else end
             end += 0 if place is not None else self._room(x.size, False)
-            outputs.append({"at": at, "flip": kind[1], "grain": self._grain(x, False), "reduced_grain": 1})
+            outputs.append(
+                {"at": at, "flip": self._flips(x), "grain": self._grain(x, False), "reduced_grain": 1}
+            )
         return end, inputs, outputs, []
 
     def _alone(self, x: Lane) -> bool:
@@ -211,6 +258,14 @@ class Walk(Choice):
             return x.along < 0
         return not self.across and x.along == -x.size and self._grain(x, False) == 16
 
+    def _kind(self, x: Lane) -> tuple[Any, ...]:
+        """The same for arrays of which one may take the place of another."""
+        return x.size, self._flips(x), self.walking.loose and x.begins()
+
+    def _pitch(self, x: Lane) -> int:
+        """Bytes from line to line in a stage, where lines keep their remainder by 16."""
+        return self.width * x.size + 16 + x.along % 16 if self.walking.loose else 0
+
     def _grain(self, x: Lane, alone: bool) -> int:
         """Bytes that are copied at once, of rows that lie apart."""
         if alone or self.walking.turned:
@@ -221,7 +276,9 @@ class Walk(Choice):
 
     def _room(self, size: int, alone: bool) -> int:
         line = self.walking.steps * size
-        if self.walking.stretch and not alone:
+        if self.walking.loose and not alone:
+            line = self.walking.steps * (self.width * size + 31) + 15
+        elif self.walking.stretch and not alone:
             line *= self.columns
         elif not alone:
             lined = self.across and not self.walking.turned

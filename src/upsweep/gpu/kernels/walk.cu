@@ -1,7 +1,11 @@
 // Scans in order: y[i] = y[i-1] + x[i], one item after the other, a lane a row. One warp walks 32 * VECTOR rows. SERVERS other
 // warps bring its items through a ring of stages in shared memory and take the results away. So the walking warp waits for
 // arithmetic only, and few rows keep the memory busy.
+//
+// Along the tree (TREE) a lane sweeps runs of ITEMS up and down instead, as in Brent and Kung's tree (1982). What stands before a run
+// comes of a counter of block sums. A TEAM of warps takes the runs of 32 columns by turns.
 #include "walk_serving.cuh"
+#include "thread.cuh"
 
 // --- the warp that walks ------------------------------------------------------------------------------------------------
 
@@ -24,10 +28,12 @@ struct Walker {
   const Params& p;
   const Rows& rows;
   int lane;  // of all that walk; a lane's rows lie ABREAST apart
+  char* counter;
   Item start[VECTOR];
   Prefix state[VECTOR];
   Sum<SUMS && !MAPPED> sum[VECTOR];  // of a stage's results
   Given still[VECTOR];  // of which the inputs that serve whole rows are read
+  int in_at[SOURCES], out_at[OUTPUTS], heads_at;  // by which its rows are found in a stage: `lane`, or their place in a first line
 
   __device__ __forceinline__ int row(int v) const { return LINED ? lane * VECTOR + v : column_of(v * ABREAST + lane); }
 
@@ -42,12 +48,76 @@ struct Walker {
     else return Finish()(prefix(v, Map()(x, index_of(p, j)), head), x, index_of(p, j));
   }
 
+
+  // Of the lane's column: what stands before a run; for each level of the counter, the sum of a block of runs and what stands before
+  // that; and bits that say whether segments start in these blocks.
+  __device__ __forceinline__ Item& kept(int slot) const { return ((Item*)counter)[slot * 32 * WALKERS + lane]; }
+  __device__ __forceinline__ u32& kept_heads() const { return ((u32*)counter)[lane - 32 * WALKERS]; }
+
+  // The prefix behind run t, whose sum completes as many blocks as t ends with ones.
+  __device__ __forceinline__ Prefix behind(u32 t, Element sum, Prefix before) const {
+    u32 heads = 0;
+    if (SEGMENTED && t > 0) heads = kept_heads();
+    int level = 0;
+#pragma unroll 1
+    for (; t >> level & 1; level++) {
+      sum = combine(element(kept(2 * level + 1), heads >> level & 1), sum);
+      before.value = kept(2 * level + 2);
+    }
+    kept(2 * level + 1) = sum.value;
+    kept(2 * level + 2) = before.value;
+    if (SEGMENTED) kept_heads() = (heads & ~(1u << level)) | (u32)head_of(sum) << level;
+    before.some = INITIAL || (t & (t + 1)) != 0;
+    fold_where(true, before, sum, start[0]);
+    return before;
+  }
+  // Run t along the tree. It waits for its turn only for what stands before it.
+  template <int N> __device__ __forceinline__ void walk_run(char* stage, u32 t, u64* turn, u64* next, u32 parity) const {
+    const i64 j = (i64)t * N;
+    Items<N> items;
+    read<N>(stage, 0, items);
+    Item x[N];
+    u32 heads = 0;
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+      x[k] = Map()(taken(items, k, 0, false), index_of(p, j + k));
+      if constexpr (SEGMENTED) heads |= (items.head[k][0] != 0 ? 1u : 0u) << k;
+    }
+    if (t == 0) heads &= ~1u;  // a row starts its first segment anyway
+    u32 swept = heads;
+    up_sweep(x, swept);
+    if (TEAM > 1 && t > 0) barrier_wait(turn, parity);
+    Prefix before = {start[0], INITIAL || t > 0};
+    if (t > 0) before.value = kept(0);
+    const Prefix after = behind(t, element(x[N - 1], swept >> (N - 1) & 1), before);
+    kept(0) = after.value;
+    if constexpr (TEAM > 1) arrive(next, threadIdx.x % 32);
+    results(x, heads, swept, before, after.value, start[0]);
+    Written y[N][1];
+#pragma unroll
+    for (int k = 0; k < N; k++) y[k][0] = Finish()(x[k], taken(items, k, 0, false), index_of(p, j + k));
+    write<N>(stage, 0, y);
+  }
+  // The runs of warp `own` of a team, whose warps take runs by turns: each is a stage.
+  template <int N> __device__ __forceinline__ void run_along_tree(Ring& ring, char* memory, u64* turns, int own) {
+    static_assert(STEPS == N && VECTOR == 1 && TEAM <= STAGES && AHEAD < 0 && !REDUCE, "shapes/walks.py says otherwise");
+    begin();
+    u32 parity = own == 0;
+#pragma unroll 1
+    for (u32 t = own; (i64)t * N < p.n; t += TEAM, parity ^= 1) {
+      const u32 round = t / STAGES, s = t - round * STAGES;
+      barrier_wait(&ring.full[s], round & 1);
+      walk_run<N>(memory + s * STAGE_BYTES, t, turns + own, turns + (own + 1) % TEAM, parity);
+      worked(&ring.done[s]);
+    }
+  }
+
   template <int N> __device__ __forceinline__ void read(const char* stage, int i, Items<N>& items) const {
     each<SOURCES>([&](auto n) {
       typedef WalkedOf<n.value> Source;
-      if constexpr (!Source::still) Source::Patch::template read<N>(stage, lane, i, static_cast<Items<N, n.value>&>(items).x);
+      if constexpr (!Source::still) Source::Patch::template read<N>(stage, in_at[n.value], i, static_cast<Items<N, n.value>&>(items).x);
     });
-    if constexpr (SEGMENTED) Heads::read<N>(stage, lane, i, items.head);
+    if constexpr (SEGMENTED) Heads::read<N>(stage, heads_at, i, items.head);
   }
   template <int N> __device__ __forceinline__ Taken taken(const Items<N>& items, int k, int v, bool last) const {
     Taken x;
@@ -79,7 +149,7 @@ struct Walker {
         for (int k = 0; k < N; k++)
 #pragma unroll
           for (int v = 0; v < VECTOR; v++) part[k][v] = convert<typename Output<o.value>::Store>(get<o.value>(y[k][v]));
-        Out<o.value>::template write<N>(stage, lane, i, part);
+        Out<o.value>::template write<N>(stage, out_at[o.value], i, part);
       });
   }
 
@@ -143,7 +213,17 @@ struct Walker {
     }
   }
 
+  // Of an array whose lines begin anywhere, ANYWHERE.
+  __device__ __forceinline__ int place_in(char* array, const Strides& s, int size) const {
+    return ANYWHERE ? ((int)(u64)lines_of(p, array, s, rows, size, lane).base & 15) + lane * size : lane;
+  }
   __device__ __forceinline__ void begin() {
+    each<SOURCES>([&](auto n) {
+      if constexpr (MAPPED) in_at[n.value] = lane;
+      else in_at[n.value] = place_in(p.in[n.value], p.in_strides[n.value], sizeof(typename Input<n.value>::Load));
+    });
+    each<OUTPUTS>([&](auto o) { out_at[o.value] = place_in(p.out[o.value], p.out_strides[o.value], sizeof(typename Output<o.value>::Store)); });
+    if constexpr (SEGMENTED) heads_at = place_in(p.heads, p.heads_strides, 1);
 #pragma unroll
     for (int v = 0; v < VECTOR; v++) {
       int at = min(row(v), rows.count - 1);
@@ -156,7 +236,7 @@ struct Walker {
     }
   }
   __device__ __forceinline__ void run(Ring& ring, char* memory) {
-    static_assert(STEPS / ITEMS % 2 == 0 && STAGES % SERVERS == 0 && STAGES > 1, "shapes/walks.py says otherwise");
+    static_assert((TREE || STEPS / ITEMS % 2 == 0) && STAGES % SERVERS == 0 && STAGES > 1, "shapes/walks.py says otherwise");
     begin();
     Turn turn;
     i64 j = 0;
@@ -216,11 +296,18 @@ struct Walker {
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_walk(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
   __shared__ Ring ring;
-  if (threadIdx.x == 0) ring.init();
-  __syncthreads();
+  __shared__ u64 turns[TREE ? WALKERS * TEAM : 1];
+  if (threadIdx.x == 0) {
+    ring.init();
+    for (int w = 0; TREE && w < WALKERS * TEAM; w++) barrier_init(&turns[w], 1);
+  }
+  __syncthreads();  // all barriers are there
   Rows rows = rows_of(p, blockIdx.x);
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (warp < WALKERS) {
-    if (lane < ABREAST) Walker{p, rows, warp * 32 * VECTOR + lane}.run(ring, memory);
-  } else if (!APART || warp % 4) Server{p, rows, ring, memory, warp - WALKERS - (APART ? warp / 4 : 0), lane}.run();
+  if (warp < WALKERS * TEAM) {
+    const int group = warp % WALKERS;
+    Walker walker{p, rows, group * 32 * VECTOR + lane, memory + STAGES * STAGE_BYTES + HEADS_BYTES};
+    if constexpr (TREE) walker.run_along_tree<ITEMS>(ring, memory, turns + group * TEAM, warp / WALKERS);
+    else if (lane < ABREAST) walker.run(ring, memory);
+  } else if (!APART || warp % 4) Server{p, rows, ring, memory, warp - WALKERS * TEAM - (APART ? warp / 4 : 0), lane}.run();
 }

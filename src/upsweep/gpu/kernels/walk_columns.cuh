@@ -74,6 +74,107 @@ template <class T, int AT, int GRAIN> struct Turned : InStage<T, AT, false> {
   }
 };
 
+// Lines that begin anywhere, in pieces of 16 bytes: a line keeps its remainder by 16 in a stage, and so does the one STEPS behind it.
+// PITCH, the bytes from line to line there, has the remainder of those in memory.
+template <class T, int AT, int PITCH> struct Loose {
+  static constexpr int SIZE = sizeof(T), PER = 16 / SIZE;
+  // The pieces of a line, of which a lane has one, or PARTS; and the lines that a warp moves at once, several times before it waits.
+  static constexpr int PIECES = WIDTH * SIZE / 16 + 1, PARTS = (PIECES + 31) / 32, LINES = max_of(1, 32 / PIECES), TIMES = max_of(1, 8 / PARTS);
+  struct Asked {};
+  static __device__ __forceinline__ bool any(const Asked&) { return true; }
+  static __device__ __forceinline__ void ask(Asked&, const Lines&, i64, i64, int, int, int, int) {}
+
+  // `place` is that of a lane's column in the first line, behind AT.
+  template <int N> static __device__ __forceinline__ void read(const char* stage, int place, int i, T (&x)[N][VECTOR]) {
+#pragma unroll
+    for (int k = 0; k < N; k++) x[k][0] = *(const T*)(stage + AT + place + (i + k) * PITCH);
+  }
+  template <int N> static __device__ __forceinline__ void write(char* stage, int place, int i, const T (&x)[N][VECTOR]) {
+#pragma unroll
+    for (int k = 0; k < N; k++) *(T*)(stage + AT + place + (i + k) * PITCH) = x[k][0];
+  }
+
+  static __device__ __forceinline__ void bring(const Asked&, char* stage, const Lines& at, i64 along, i64 j, int m, int rows, int lane, int skip) {
+    const int bytes = rows * SIZE;
+    const u32 to = shared_address(stage + AT);
+    Seat seat(at.base + j * along, along, lane);
+#pragma unroll 8
+    for (int i = 0; i < STEPS; i += LINES, seat.step(along))
+#pragma unroll
+      for (int part = 0; part < PARTS; part++) {
+        const int byte = seat.byte(part);
+        if (seat.line >= skip && seat.line < m && byte < bytes)
+          asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to + seat.place + byte), "l"(seat.from + byte) : "memory");
+      }
+  }
+  static __device__ __forceinline__ void take(const char* stage, const Lines& at, i64 along, i64 j, int m, int rows, int lane) {
+    const int bytes = rows * SIZE;
+    char* to = at.base + j * along;
+    Seat seat(to, along, lane);
+#pragma unroll 1
+    for (int i = 0; i < STEPS; i += TIMES * LINES) {
+      uint4 piece[TIMES][PARTS];
+      Seat next = seat;
+#pragma unroll
+      for (int k = 0; k < TIMES; k++, next.step(along))
+#pragma unroll
+        for (int part = 0; part < PARTS; part++)
+          if (i + k * LINES < STEPS) piece[k][part] = *(const uint4*)(stage + AT + (next.place & ~15) + min(next.piece + part * 512, (PIECES - 1) * 16));
+#pragma unroll
+      for (int k = 0; k < TIMES; k++, seat.step(along))
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+          const int byte = seat.byte(part);
+          if (seat.line < m && byte >= 0 && byte + 16 <= bytes) *(uint4*)(seat.from + byte) = piece[k][part];
+        }
+    }
+    take_ends(stage, to, along, m, bytes, lane);
+  }
+
+ private:
+  static __device__ __forceinline__ int phase(const char* first) { return (int)(u64)first & 15; }
+  // A lane's piece: its line, the line's place in a stage and address. A lane that is left over has a line that does not exist.
+  struct Seat {
+    int line, place, piece;
+    char* from;
+    __device__ __forceinline__ Seat(const char* first, i64 along, int lane) {
+      const int own = lane / PIECES;
+      const bool left = PARTS == 1 && own >= LINES;
+      line = left ? STEPS : own;
+      place = phase(first) + (left ? 0 : own) * PITCH;
+      piece = PARTS > 1 ? lane * 16 : lane % PIECES * 16;
+      from = (char*)first + (left ? 0 : own) * along;
+    }
+    __device__ __forceinline__ void step(i64 along) { line += LINES; place += LINES * PITCH; from += LINES * along; }
+    // Where the piece begins, from the first byte of its line on.
+    __device__ __forceinline__ int byte(int part) const { return piece + part * 512 - (place & 15); }
+  };
+  // The items of pieces that a line has in part, of the first one and of the last.
+  static __device__ __forceinline__ void take_ends(const char* stage, char* to, i64 along, int m, int bytes, int lane) {
+    constexpr int AT_ONCE = 32 / PER, MOST = max_of(1, STEPS / AT_ONCE < 4 ? STEPS / AT_ONCE : 4);
+    const int unit = lane % PER * SIZE;
+    int line = lane / PER, place = phase(to) + line * PITCH;
+    char* from = to + line * along;
+#pragma unroll 1
+    for (int i = 0; i < STEPS; i += MOST * AT_ONCE) {
+      T first[MOST], last[MOST];
+#pragma unroll
+      for (int k = 0; k < MOST; k++) {
+        const int low = place + k * AT_ONCE * PITCH, shift = low & 15;
+        first[k] = *(const T*)(stage + AT + low - shift + unit);
+        last[k] = *(const T*)(stage + AT + low + ((bytes + shift) & ~15) - shift + unit);
+      }
+#pragma unroll
+      for (int k = 0; k < MOST; k++, line += AT_ONCE, place += AT_ONCE * PITCH, from += AT_ONCE * along) {
+        const int shift = place & 15, head = unit - shift, tail = ((bytes + shift) & ~15) + head;
+        if (line >= m) continue;
+        if ((shift > 0 || bytes < 16) && head >= 0 && head < bytes) *(T*)(from + head) = first[k];
+        if (tail > head && tail < bytes) *(T*)(from + tail) = last[k];
+      }
+    }
+  }
+};
+
 // All lines of a row of rows, which lie one behind another, as one stretch of memory, so that no two blocks share a sector. What
 // lanes without a row read is the last row's, and is not written. BACK: the scan goes from the last line to the first.
 template <class T, int AT, bool BACK> struct Stretch {

@@ -84,16 +84,18 @@ template <class T, int AT, bool FLIP, int GRAIN> struct Copied : InStage<T, AT, 
 // The way in which an array lies says how it is moved.
 template <bool FIRST, class A, class B> struct either { typedef A type; };
 template <class A, class B> struct either<false, A, B> { typedef B type; };
-template <class T, int AT, bool FLIP, int GRAIN>
-using Lying = typename either<(COLUMNS > 0), Stretch<T, AT, FLIP>, Copied<T, AT, FLIP, GRAIN>>::type;
-template <class T, int AT, bool FLIP, int GRAIN>
-using Patch = typename either<TURNED, Turned<T, AT, GRAIN>, Lying<T, AT, FLIP, GRAIN>>::type;
-template <class T, int AT, bool ALONE, bool FLIP, int GRAIN>
-using Source = typename either<ALONE, Alone<T, AT, GRAIN>, Patch<T, AT, FLIP, GRAIN>>::type;
+template <class T, int AT, bool FLIP, int GRAIN, int PITCH>
+using Lying = typename either<ANYWHERE, Loose<T, AT, PITCH>, Copied<T, AT, FLIP, GRAIN>>::type;
+template <class T, int AT, bool FLIP, int GRAIN, int PITCH>
+using Moved = typename either<(COLUMNS > 0), Stretch<T, AT, FLIP>, Lying<T, AT, FLIP, GRAIN, PITCH>>::type;
+template <class T, int AT, bool FLIP, int GRAIN, int PITCH>
+using Patch = typename either<TURNED, Turned<T, AT, GRAIN>, Moved<T, AT, FLIP, GRAIN, PITCH>>::type;
+template <class T, int AT, bool ALONE, bool FLIP, int GRAIN, int PITCH>
+using Source = typename either<ALONE, Alone<T, AT, GRAIN>, Patch<T, AT, FLIP, GRAIN, PITCH>>::type;
 
-template <int I> using In = Source<typename Input<I>::Load, Input<I>::at, Input<I>::alone, Input<I>::flip, Input<I>::grain>;
-template <int O> using Out = Patch<typename Output<O>::Store, Output<O>::at, Output<O>::flip, Output<O>::grain>;
-typedef Source<u8, HEADS_AT, HEADS_ALONE, HEADS_FLIP, HEADS_GRAIN> Heads;
+template <int I> using In = Source<typename Input<I>::Load, Input<I>::at, Input<I>::alone, Input<I>::flip, Input<I>::grain, Input<I>::pitch>;
+template <int O> using Out = Patch<typename Output<O>::Store, Output<O>::at, Output<O>::flip, Output<O>::grain, Output<O>::pitch>;
+typedef Source<u8, HEADS_AT, HEADS_ALONE, HEADS_FLIP, HEADS_GRAIN, HEADS_PITCH> Heads;
 
 // Where the serving warps map and finish, a stage holds the components of items.
 template <int C> using Part = Turned<typename Component<C>::Acc, Component<C>::at, 1>;

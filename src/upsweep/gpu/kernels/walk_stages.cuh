@@ -87,7 +87,7 @@ struct Lines {
 //   else     row after row, 16 bytes further apart than they are long, so that 16-byte accesses of all lanes meet each bank once;
 //            a lane's rows lie 32 apart
 //   FLIP     16 bytes hold their items last first, as memory does where the scan goes backwards
-constexpr bool LINED = ACROSS && !TURNED && !COLUMNS;
+constexpr bool LINED = ACROSS && !TURNED && !COLUMNS && !ANYWHERE;
 template <class T, int AT, bool FLIP> struct InStage {
   static constexpr int SIZE = sizeof(T), LINE = LINED ? WIDTH * SIZE : STEPS * SIZE + 16;
   static constexpr int UNIT = max_of(1, 16 / SIZE);  // items of 16 bytes

@@ -49,15 +49,9 @@ SINGLE_ROWS = 16384
 SECTOR = 32
 """Bytes that memory hands over at once."""
 
-WORD = 4
-"""The least bytes that a lane copies to shared memory by no register."""
-
 WIDE = 32768, 4
-"""Rows from which lines that begin at words are copied by words, and rows of a lane then of items of two bytes, so that lines
-have 256 bytes. One array of items gains so, and three of halves, as in gradients. Of a copy (H200), item by item -> so: 34038
-columns of f2 .41 -> .50, 68140 .45 -> .71, 40001 of f4 .49 -> .61, gradients of 34038 of bf16 .39 -> .52. Two arrays lose: 128256
-columns of bf16 .69 -> .56, 34069 of f4 .59 -> .54, 33001 of f8 .77 -> .68; and few columns: 12304 of bf16 .68 -> .435, 12280 of
-f4 .66 -> .51."""
+"""Rows from which a lane takes so many of two bytes, whose lines begin at 16 bytes, so that lines have 256 bytes: gradients of 31
+x 6405 x 1104 .55 -> .87 of a copy, else 1.03 of the speed (H200)."""
 
 HALF = 2
 """Bytes of an item of half precision. Where lines begin anywhere a lane has one row of such items: 1535 columns of bf16 .465 ->
@@ -98,8 +92,6 @@ class Walking(NamedTuple):
     """Warps that bring the items of one walking warp."""
 
     stages: int
-    words: bool = False
-    """Whether lines that do not begin at 16 bytes are copied by words, of four or eight bytes."""
     turned: bool = False
     """Whether lines of columns become rows of a stage, by way of registers."""
     row_lanes: int = 1
@@ -111,6 +103,12 @@ class Walking(NamedTuple):
     """Warps that walk in a block."""
     stretch: bool = False
     """Whether lines that lie one behind another are moved as one stretch of memory."""
+    loose: bool = False
+    """Whether lines begin anywhere, and come and go in pieces of 16 bytes."""
+    tree: bool = False
+    """Whether lanes walk along the tree, in runs of so many items."""
+    team: int = 1
+    """Warps that take the runs of the same columns by turns then."""
     mapped: bool = False
     """Whether serving warps map and finish items, so that the walking warp only combines. Gradients of (2, 65536, 1024) ran so in
     bf16 at .58 of a copy instead of .48, but in f4, where nothing is converted, at .66 instead of .78 (H200)."""
@@ -129,9 +127,15 @@ class Walking(NamedTuple):
     def fitted(self, size: int, shared: int) -> Walking:
         """The same with as much as shared memory holds of stages of `size` bytes: a multiple of the servers."""
         walks = next(w for w in range(self.walks, 0, -1) if w == 1 or shared // w - 4096 >= 2 * size)
-        most = (shared // walks - 4096) // size
-        servers = min(self.servers, most)
-        return self._replace(walks=walks, servers=servers, stages=min(self.stages, most) // servers * servers)
+        most = (min(shared // walks, LOOSE_RING if self.loose else shared) - 4096) // size
+        stages, servers = min(self.stages, most), min(self.servers, most)
+        if self.loose:
+            servers = max(
+                range(servers // 2 + 1, servers + 1), key=lambda each: (stages // each * each, each)
+            )
+        stages = stages // servers * servers
+        team = min(self.team, power_of_two_below(stages))
+        return self._replace(walks=walks, servers=servers, stages=stages, team=team)
 
 
 def for_walk(
@@ -141,9 +145,7 @@ def for_walk(
     to 16. `asked` are the registers of an item on its way. Where several lanes bring a row, stages are longer: a stage costs its
     walk some 50 cycles."""
     many, together = WIDE
-    gains = asked == 1 or (asked > 2 and largest == HALF)
-    by_words = across and WORD <= grain < 16 and rows >= many and gains
-    even = grain == 16 or by_words
+    even = grain == 16
     wide = SINGLE_ROWS if asked == 1 and largest == HALF else VECTOR_ROWS
     several = across and rows >= wide and (even or largest != HALF)
     vector = NEIGHBOURS.get(largest, 1) if several else 1
@@ -162,7 +164,90 @@ def for_walk(
         row_lanes, longer, apart = 1, 1, False
         most, turned = STAGE_OF_WALK // (32 * vector * size), False
     steps = max(2 * items, power_of_two_below(min(64 * longer, most * longer, power_of_two(n))))
-    return Walking(items, vector, steps, walks, servers, stages, by_words, turned, row_lanes, apart)
+    return Walking(items, vector, steps, walks, servers, stages, turned, row_lanes, apart)
+
+
+LOOSE_ROWS = ROOM
+"""Rows up to which lines that begin anywhere come by way of registers. Of a copy (H200), these -> in pieces: (8, 4096, 1535) in
+order, recurrences of f4 .646 -> .811, of bf16 .556 -> .795, of f8 .778 -> .891, packed bf16 .553 -> .804, sums of f4 .45 ->
+.71, of bf16 .38 -> .57, gradients of f4 .505 -> .704, of bf16 .385 -> .578; 801 columns of f4 .575 -> .847; 40001 .66 -> .885,
+sums of 128 x 1001 x 1001 bf16 .44 -> .81. Halves of 1098 columns .49 -> .62, of 68140 .70 -> .76."""
+
+LOOSE_WALKERS = 16
+"""The most warps that walk together along lines that begin anywhere."""
+
+LOOSE_SERVERS = 8, 64
+"""The most warps that serve all these, and the most stages. Eight and twelve are alike (H200)."""
+
+LOOSE_STAGE, LOOSE_RING = 8192, 106496
+"""Bytes of a stage of such lines, and of all stages. With 16 KiB and the whole shared memory recurrences of (8, 4096, 1535)
+bf16 ran at .63 of a copy instead of .795, of 801 columns of f4 at .64 instead of .85, others as fast or .05 slower (H200)."""
+
+TEAMS = 12
+"""The most warps that walk along the tree together."""
+
+TREE_WALKERS, TREE_SHARE = 3, 0.7
+"""The least warps beside each other along the tree, and the least part of a line's bytes that must be its own share of all: of
+so wide a block, of sectors at the line's ends, of multiprocessors that are idle. Of a copy (H200), by look-backs -> walked:
+recurrences of (8, 4096, 1535) f4 .704 -> .788, bf16 .606 -> .831, their gradients .572 -> .714; two warps of 8001 columns f4
+.714 -> .657, of 7651 bf16 .658 -> .671."""
+
+LONG, HIGH, WIDE_ITEM = 512, 1024, 8
+"""Items of columns from which they are walked along the tree, and items up to which, or bytes of an item from which, one array
+is enough. Of a copy (H200), by look-backs -> walked: recurrences by one number a step of 880 x 20841 bf16 .467 -> .608, of 2201
+x 12755 f8 .698 -> .787, sums of 700 x 33001 f8 .692 -> .889; but recurrences by one number of 24 x 7009 x 770 bf16 .607 ->
+.539, sums of (8, 4096, 1535) f4 .715 -> .695, of 2000 x 20001 i4 .78 -> .80."""
+
+
+class _Width(NamedTuple):
+    """How wide lines are that begin anywhere."""
+
+    walkers: int
+    blocks: int
+    least: int
+    """Steps after which the remainders of lines are the same again."""
+    share: float
+    """The part of a line's bytes, with the sectors at its ends, that each multiprocessor would have at best."""
+
+
+def _width(columns: int, batch: int, sizes: list[int]) -> _Width:
+    """So wide that each multiprocessor has the least to do: a line shares the sectors at its ends with the blocks beside it.
+    Stages of `sizes`, those of all arrays, fit four times."""
+
+    def work(form: tuple[int, int]) -> int:
+        walkers, blocks = form
+        rounds = -(-batch * -(-columns // (32 * walkers)) // (blocks * MULTIPROCESSORS))
+        return rounds * blocks * (32 * walkers * min(sizes) + 2 * SECTOR)
+
+    least = max(4, 16 // min(sizes))
+    most = max(1, min(LOOSE_WALKERS, LOOSE_RING // (4 * least * 32 * sum(sizes)), -(-columns // 32)))
+    form = min(((w, b) for b in (1, 2) for w in range(most, 0, -1)), key=work)
+    return _Width(*form, least, columns * batch * min(sizes) / MULTIPROCESSORS / work(form))
+
+
+def for_loose(columns: int, batch: int, words: int, sizes: list[int], size: int) -> Walking | None:
+    """The walk of lines that begin anywhere, of `batch` times so many columns; `size` is an item's bytes in a stage. None where
+    these are few."""
+    if columns * batch <= LOOSE_ROWS:
+        return None
+    walkers, blocks, least, _ = _width(columns, batch, sizes)
+    steps = max(least, power_of_two_below(min(32, LOOSE_STAGE // (32 * walkers * blocks * size))))
+    items = min(power_of_two_below(max(2, min(8, 16 // words))), steps // 2)
+    return Walking(items, 1, steps, blocks, *LOOSE_SERVERS, walkers=walkers, loose=True)
+
+
+def for_tree(
+    n: int, columns: int, batch: int, words: int, sizes: list[int], size: int, alone: bool
+) -> Walking | None:
+    """The same along the tree, where it pays; a stage is a run. `alone`: one array is read."""
+    walkers, blocks, least, share = _width(columns, batch, sizes)
+    few = alone and n > HIGH and size < WIDE_ITEM
+    if columns * batch <= LOOSE_ROWS or n < LONG or walkers < TREE_WALKERS or share < TREE_SHARE or few:
+        return None
+    most = LOOSE_STAGE // (32 * walkers * blocks * size)
+    items = max(least, power_of_two_below(min(16, 32 // words, most)))
+    team = power_of_two_below(max(1, TEAMS // walkers))
+    return Walking(items, 1, items, blocks, *LOOSE_SERVERS, walkers=walkers, loose=True, tree=True, team=team)
 
 
 def _row_lanes(rows: int, largest: int) -> int:
