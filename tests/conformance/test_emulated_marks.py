@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from upsweep.gpu import driver
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.values import heads
 
@@ -88,3 +89,20 @@ def test_changes_of_keys(emulated, n, bits, back):
     assert not got[n:].any()
     keys = keys[::-1] if back else keys
     np.testing.assert_array_equal(got[1:n], keys[1:] != keys[:-1])
+
+
+@pytest.mark.parametrize(
+    ("spelling", "launches"), [("flags", ["launch"]), ("lengths", ["launch", "launch_early"])]
+)
+def test_a_scan_begins_while_its_marks_are_written(emulated, monkeypatch, spelling, launches):
+    found = []
+    for name in ("launch", "launch_early"):
+        monkeypatch.setattr(
+            driver, name, lambda *given, name=name: found.append(name) or emulated.gpu.launch(*given)
+        )
+    told = getattr(up.segments, spelling)(emulated.value(np.ones(40, np.uint8)))
+    for _ in range(2):
+        found.clear()
+        got = up.scan(emulated.value(np.ones(40)), segments=told)
+        assert (got.get() == 1).all()
+        assert found == launches

@@ -212,6 +212,7 @@ struct Worker : Mover {
   }
 
   __device__ __forceinline__ void work() const {
+    await_marks();
     bool draws = warp == 0 && lane == 0;
     each<STAGES>([&](auto k) { load(k.value); });
     wait_copies<1>();

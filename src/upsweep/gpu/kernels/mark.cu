@@ -79,6 +79,7 @@ __device__ __forceinline__ i64 offsets_before(const Mark& p, i64 item) {
 // goes on from there. Of lengths it sums all.
 constexpr int MOST = 131072;
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_mark(const __grid_constant__ Mark p) {
+  let_next_begin();
   __shared__ __align__(16) u32 words[MOST / 32];
   const i64 first = blockIdx.x * p.span, left = min(p.n - first, p.span);
   const int count = (int)(left + 31) / 32;

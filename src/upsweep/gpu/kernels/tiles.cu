@@ -130,6 +130,7 @@ struct Worker {
   }
 
   __device__ __forceinline__ void run() const {
+    await_marks();
     for (int k = 0; k < STAGES; k++) load(k);
     if constexpr (LEAD) {
       wait_copies<STAGES - 1>();
