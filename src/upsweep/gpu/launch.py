@@ -220,6 +220,7 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
     if (made := steps or across) is not None:
         return made
     plan, layout = bytewise.joined(plan, layout)
+    plan = bytewise.in_words(plan)
     choice = lanes.choose(plan, layout, chip)
     if choice is None:
         plan = replace(plan, order="tree")
