@@ -14,6 +14,8 @@ LISTED = {
     "batches": Call("hash-u64", ((900, 129, 10), 1), segments="lengths", reverse=True),
     "rows": Call("hash-u64", ((600, 70), 1), segments="lengths", inside="padded"),
     "columns": Call("max-float32", ((700, 129), 0), segments="line", exclusive=True, initial="scalar"),
+    "columns, few": Call("hash-u64", ((2101, 2), 0), segments="line", exclusive=True, initial="scalar"),
+    "columns, few backwards": Call("hash-u64", ((2102, 4), 0), segments="line", reverse=True),
 }
 BYTES = {
     "rows as they lie in pieces of memory": Call("max-uint8", ((530, 470), 1), segments="lengths"),
@@ -31,6 +33,11 @@ TILES = [
     Call("and-uint8", ((3, 20_000), 1), segments="flags", exclusive=True),
     Call("min-int8", ((20_001,), 0), segments="lengths"),
     Call("add-uint8", ((5, 10_001), 1), segments="line", reverse=True),
+    Call("last-float32", ((20_001,), 0), segments="lengths", reverse=True, initial="scalar"),
+    Call("add-int16", ((3, 20_000), 1), segments="flags", exclusive=True),
+    Call("max-float16", ((20_001,), 0), segments="flags", reverse=True),
+    Call("xor-int64", ((2, 9001), 1), segments="line", exclusive=True, initial="rows"),
+    Call("max-uint16", ((2, 9001), 1), segments="lengths", reverse=True),
 ]
 
 
@@ -62,7 +69,7 @@ def test_heads_of_rows_that_are_walked_backwards(emulated, call):
 
 
 @parts(3)
-def test_bytes_within_segments_of_long_rows(emulated, monkeypatch, part):
+def test_any_order_within_segments_of_long_rows(emulated, monkeypatch, part):
     from upsweep.gpu import sweeps
 
     monkeypatch.setattr(sweeps, "for_small", lambda *_: None)
@@ -94,6 +101,8 @@ FAULTS = [
     ("short, heads in two words", "!= 0) << first;", "!= 0) << 0;"),
     ("batches", "list[j / 32]", "list[0]"),
     ("rows", "w + 1 + (at >> 5)", "w + (at >> 5)"),
+    ("columns, few backwards", "HEIGHT - (run + 1) * ITEMS", "run * ITEMS"),
+    ("columns, few backwards", "low(from) % 4 * 8", "from % 4 * 8"),
     ("rows that begin anywhere", "none &= open[k];", ""),
     ("rows that begin anywhere", "keep_bytes(last, open[k], anew) : inclusive", "last : inclusive"),
     ("rows as they lie in pieces of memory", "within * ITEMS - before_row", "within * ITEMS"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from upsweep.gpu import driver
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.values import heads
 
@@ -43,7 +44,7 @@ def listed(marks, bits, back):
 @pytest.mark.parametrize("starts", STARTS)
 def test_places_where_segments_start(emulated, starts, bits, back):
     n, at = STARTS[starts]
-    offsets = np.array(at, np.int64)
+    offsets = np.array(at, np.int32 if len(at) % 2 else np.int64)
     marks = heads(up.segments.offsets(emulated.value(offsets)), (n,), 0, emulated.value(np.zeros(n)))
     got = listed(marks, bits, back)
     firsts = n - offsets if back else offsets
@@ -56,6 +57,29 @@ def test_places_where_segments_start(emulated, starts, bits, back):
         np.testing.assert_array_equal(got, want)
 
 
+LENGTHS = {
+    "some": (1000, "u1", [3, 28, 1, 0, 1, 250, 200, 255, 255, 7]),
+    "none": (40, "i8", []),
+    "of several turns": (SPAN + 9000, "i4", [*[3] * 5000, 0, 0, *[1] * 2000, 0, 200]),
+    "cut off": (60, "i2", [20, 30, 40, 50]),
+    "more than a block sums": (20_000, "i8", [2] * 10_000),
+}
+
+
+@WAYS
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_ends_of_lengths(emulated, lengths, bits, back):
+    n, dtype, each = LENGTHS[lengths]
+    told = np.array([each, each], dtype).T.copy()[:, 0]
+    marks = heads(up.segments.lengths(emulated.value(told)), (n,), 0, emulated.value(np.zeros(n)))
+    got = listed(marks, bits, back)
+    ends = np.cumsum(told, dtype=np.int64)
+    firsts = n - ends if back else ends
+    want = np.zeros(len(got), bool)
+    want[firsts[(firsts >= 0) & (firsts < n)]] = True
+    np.testing.assert_array_equal(got, want)
+
+
 @WAYS
 @pytest.mark.parametrize("n", [1, 31, 32, 2048, 5001])
 def test_changes_of_keys(emulated, n, bits, back):
@@ -65,3 +89,20 @@ def test_changes_of_keys(emulated, n, bits, back):
     assert not got[n:].any()
     keys = keys[::-1] if back else keys
     np.testing.assert_array_equal(got[1:n], keys[1:] != keys[:-1])
+
+
+@pytest.mark.parametrize(
+    ("spelling", "launches"), [("flags", ["launch"]), ("lengths", ["launch", "launch_early"])]
+)
+def test_a_scan_begins_while_its_marks_are_written(emulated, monkeypatch, spelling, launches):
+    found = []
+    for name in ("launch", "launch_early"):
+        monkeypatch.setattr(
+            driver, name, lambda *given, name=name: found.append(name) or emulated.gpu.launch(*given)
+        )
+    told = getattr(up.segments, spelling)(emulated.value(np.ones(40, np.uint8)))
+    for _ in range(2):
+        found.clear()
+        got = up.scan(emulated.value(np.ones(40)), segments=told)
+        assert (got.get() == 1).all()
+        assert found == launches

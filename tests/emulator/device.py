@@ -104,6 +104,7 @@ class Gpu:
             "device_of": lambda ptr: 0, "current_device": lambda: 0, "is_current": lambda device: True,
             "on_device": lambda device: nullcontext(), "stream_id": lambda stream: 0, "capturing": lambda stream: False,
             "synchronize": lambda stream: None, "Memory": Memory, "load": self.load, "launch": self.launch,
+            "launch_early": self.launch,
             "fill_words": lambda ptr, value, count, stream: _fill(ptr, value, count, ctypes.c_uint32),
             "fill_bytes": lambda ptr, value, count, stream: _fill(ptr, value, count, ctypes.c_uint8),
             "copy": lambda to, source, nbytes, stream: ctypes.memmove(to, source, nbytes),

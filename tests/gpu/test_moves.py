@@ -144,6 +144,13 @@ def test_a_kernel_that_a_call_launches_alone_is_compiled_alone(name):
     assert compile.text(name, "").count("__global__") == 1
 
 
+def test_all_kernels_that_read_segments_wait_until_these_are_marked():
+    texts = {name: compile.text(name, "") for name, parts in compile._PARTS.items() if " params.cuh" in parts}
+    reading = {name for name, text in texts.items() if "p.heads" in text}
+    assert reading == {name for name, text in texts.items() if "  await_marks();" in text}
+    assert "tiles" in reading
+
+
 @pytest.mark.parametrize("size", [1, 4, 8])
 def test_nothing_that_a_compaction_loads_waits_in_memory(size):
     spec = kept.Select(one_pass.RAW[size], size).spec

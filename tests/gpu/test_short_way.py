@@ -100,11 +100,13 @@ def launched(request, monkeypatch, functions):
         given = answer if name == "on_device" else lambda *_, answer=answer: answer
         monkeypatch.setattr(driver, name, given)
     monkeypatch.setattr(driver, "is_current", lambda device: True)
+    monkeypatch.setattr(driver, "capturing", lambda stream: False)
     monkeypatch.setattr(driver, "load", lambda *_: next(kernels))
     monkeypatch.setattr(launch, "workspace", lambda *_: WORK)
     monkeypatch.setattr(again, "workspace", lambda *_, device: WORK)
     monkeypatch.setattr(compile, "cubin", lambda *_: b"")
-    monkeypatch.setattr(driver, "launch", lambda *call: calls.append(call[-1]))
+    for name in ("launch", "launch_early"):
+        monkeypatch.setattr(driver, name, lambda *call: calls.append(call[-1]))
     monkeypatch.setattr(engine, "load", lambda name: __import__("upsweep.gpu", fromlist=["gpu"]))
     monkeypatch.setattr(driver, "copy", lambda *_: None)
     monkeypatch.setattr(driver, "fill_bytes", lambda *_: None)
@@ -232,7 +234,8 @@ FORMS = {
 def test_the_short_way_launches_what_the_long_way_does(form, launched, monkeypatch):
     """The same kernels, with other numbers, and arrays in other places, of another alignment the last."""
     (_, checked), calls = launched, []
-    monkeypatch.setattr(driver, "launch", lambda *call: calls.append(call))
+    for name in ("launch", "launch_early"):
+        monkeypatch.setattr(driver, name, lambda *call: calls.append(call))
     call = FORMS[form]
     given = [[DeviceArray(65536 * k + 4096 * i) for k in (1, 2, 3)] + [i] for i in range(3)]
     given.append([DeviceArray(65536 * k + 4 * k) for k in (1, 2, 3)] + [3])

@@ -10,7 +10,7 @@ import numpy as np
 
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.operator import Operator, resolve
-from upsweep.operators import on_words, ops
+from upsweep.operators import on_words, ops, variant_of
 from upsweep.plan import Plan
 
 _WORD, _PAIR = np.dtype(np.uint32), np.dtype(np.uint16)
@@ -42,6 +42,21 @@ def joined(plan: Plan, layout: Layout) -> tuple[Plan, Layout]:
         return plan, layout
     plan, words = _words(plan, layout, op, word)
     return plan, _without_columns(words) if words.dims[-1] == 1 else words
+
+
+def in_words(plan: Plan) -> Plan:
+    """The scan in words of integers of two bytes, of which the least or the largest are wanted within segments: signs are
+    extended as items are read, and not before each comparison. The identity of an exclusive scan, and an initial value, are of
+    two bytes. Of a copy (H200), before -> so: rows of 182 .433 -> .510, one row .585 -> .654, 257 columns .378 -> .412, 317 of
+    318 .363 -> .395, 1521 of 1522 .466 -> .477.
+    """
+    (d, *others), known = plan.accumulators, variant_of(plan.op, plan.accumulators)
+    plain = (
+        plan.segmented and plan.map is plan.finish is None and not (others or plan.exclusive or plan.initial)
+    )
+    if not plain or d.itemsize != 2 or known is None or known[0].name not in ("min", "max"):
+        return plan
+    return replace(plan, accumulators=(np.dtype(f"{d.kind}4"),))
 
 
 def _without_columns(words: Layout) -> Layout:

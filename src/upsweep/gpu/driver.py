@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -242,3 +242,22 @@ def launch(
     answer = cu.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, shared, stream, at, 0)
     if answer[0]:
         check(answer)
+
+
+def launch_early(kernel: Any, grid: int, block: int, shared: int, stream: int, parameter: bytes) -> None:
+    """The same of a kernel whose blocks may begin before the kernel before has ended, and wait for its end themselves."""
+    pointers = ctypes.c_char_p(parameter)
+    check(cu.cuLaunchKernelEx(_early(grid, block, shared, stream), kernel, ctypes.addressof(pointers), 0))
+
+
+@lru_cache(4096)
+def _early(grid: int, block: int, shared: int, stream: int) -> Any:
+    attribute = cu.CUlaunchAttribute()
+    attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value.programmaticStreamSerializationAllowed = 1
+    config = cu.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = grid, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = block, 1, 1
+    config.sharedMemBytes, config.hStream = shared, stream
+    config.attrs, config.numAttrs = [attribute], 1
+    return config

@@ -17,7 +17,16 @@ from typing import Any
 from upsweep.dtypes import narrow
 from upsweep.gpu import columns, functions, lines
 from upsweep.gpu.choice import Choice
-from upsweep.gpu.demands import are_behind, costly, held, moved_together, packing, words, words_read
+from upsweep.gpu.demands import (
+    any_order,
+    are_behind,
+    costly,
+    held,
+    moved_together,
+    packing,
+    words,
+    words_read,
+)
 from upsweep.gpu.layout import Lane, Layout, mode
 from upsweep.gpu.shapes import ROWS, Chip, Shape
 from upsweep.gpu.shapes.reductions import for_sums
@@ -142,6 +151,12 @@ class Tiles(Choice):
         return room_of(
             plan, self.layout, self.shape.lanes * self.shape.items, apart, tight, self.bits, keeps(plan)
         )
+
+    def spec(self, plan: Plan) -> str:
+        # Within segments items of a word or two become prefixes one after the other, where any order has the bits.
+        (d, *others), free = plan.accumulators, any_order(plan) and plan.segmented and not plan.reduce
+        chained = free and not others and d.itemsize <= 8
+        return f"constexpr bool CHAINED = {str(chained).lower()};\n{super().spec(plan)}"
 
     def mode(self, plan: Plan, x: Lane, read: bool) -> str:
         if self.before:

@@ -160,6 +160,7 @@ __device__ __forceinline__ void list_heads(const Params& p, u32* list) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_batches(const __grid_constant__ Params p) {
+  await_marks();
   extern __shared__ __align__(128) char memory[];
   const int own = threadIdx.x / COLUMNS;
   const u64 first = (u64)blockIdx.x * (VECTOR * ABREAST);

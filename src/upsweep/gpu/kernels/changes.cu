@@ -3,6 +3,7 @@
 
 // Whether a key differs from the key before it along the middle of (outer, n, inner), in C order.
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_changes(const __grid_constant__ Changes p) {
+  let_next_begin();
   i64 start = (i64)blockIdx.x * (THREADS * BATCH) + threadIdx.x;
   bool one = p.n == p.count;  // one row, whose first item alone has none before it
   KEY here[BATCH], before[BATCH];

@@ -4,6 +4,7 @@
 // A warp makes BATCH words, and a lane has the item before its own from its neighbour. In the order of the scan items lie `inner` items
 // apart: one, or as many backwards.
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_changes_bits(const __grid_constant__ Changes p) {
+  let_next_begin();
   const int lane = threadIdx.x % 32;
   const i64 begin = ((i64)blockIdx.x * THREADS + threadIdx.x - lane) * BATCH;
   if (begin >= p.count) return;

@@ -43,6 +43,8 @@ struct Worker : Mover {
         for (int i = 0; i < ITEMS; i++) bits |= (from[i * HeadPatch::LINE] != 0 ? 1u : 0u) << i;
       } else if constexpr (HEADS_BITS) {
         bits = BitList::of_run(patch(k) + HEADS_AT, run(strip));
+      } else if constexpr (HEADS_LISTED && HeadList::BY_LANES) {
+        bits = HeadList::of_run(patch(k) + HEADS_AT, heads_of(p, at, first(at)), run(strip));
       } else {  // one list for all columns
 #pragma unroll
         for (int s = 0; s < SUBS; s++) {
@@ -212,6 +214,7 @@ struct Worker : Mover {
   }
 
   __device__ __forceinline__ void work() const {
+    await_marks();
     bool draws = warp == 0 && lane == 0;
     each<STAGES>([&](auto k) { load(k.value); });
     wait_copies<1>();

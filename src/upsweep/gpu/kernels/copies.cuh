@@ -2,6 +2,13 @@
 #pragma once
 #include "prelude.cuh"
 
+// Marks of segments are written by the launch before, for the end of which this one does not wait otherwise.
+__device__ __forceinline__ void await_marks() {
+#if SEGMENTED && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
 // Copies of 16 bytes, the rest zero-filled. AGAIN: other rows of this multiprocessor want the bytes too, so its own cache keeps

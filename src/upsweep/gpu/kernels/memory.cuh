@@ -59,6 +59,9 @@ template <int SIZE, int LANES, class F> __device__ __forceinline__ void each_end
 // The row that a slab is cut from: item j lies at base + j * stride; items [first, n) exist.
 struct Row { char* base; i64 stride, first, n; };
 
+// Which bytes of a word are not zero, in its highest four bits.
+__device__ __forceinline__ u32 bytes_set(u32 word) { return ((((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & 0x80808080u) * 0x00204081u; }
+
 // FLIP: neighbours touch, but backwards (stride is minus the size), as in a reverse scan.
 template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab {
   static constexpr int SIZE = sizeof(T), RUN = N * SIZE, BYTES = LANES * RUN;
@@ -155,10 +158,11 @@ template <class T, int MODE, bool FLIP, int GRAIN, int LANES, int N> struct Slab
       u32 w[RUN / 4 + 4];
       read_words(own, shift, w);
 #pragma unroll
-      for (int i = 0; i < RUN / 4; i++) {
-        const u32 word = w[FLIP ? RUN / 4 - 1 - i : i];
-        u32 top = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) >> 7 & 0x01010101u;
-        bits[i / 8] |= (top * (FLIP ? 0x08040201u : 0x01020408u) >> 24) << 4 * (i % 8);
+      for (int q = 0; q < (N + 31) / 32; q++) {
+        const int count = min(RUN / 4 - 8 * q, 8), first = FLIP ? RUN / 4 - 8 * q - count : 8 * q;
+#pragma unroll
+        for (int i = count - 1; i >= 0; i--) bits[q] = __funnelshift_l(bytes_set(w[first + i]), bits[q], 4);
+        if (FLIP) bits[q] = __brev(bits[q]) >> 32 - 4 * count;
       }
     } else {
 #pragma unroll

@@ -176,6 +176,7 @@ extern "C" __global__ void CLUSTERED __launch_bounds__(THREADS, BLOCKS) upsweep_
   if constexpr (CLUSTER > 1 && !GROUPED) arrive_at_cluster();
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, within = lane % LANES;
   Joined own = number(p);
+  await_marks();
   u32 group = own.ticket, t = GROUPED ? group % (u32)p.tiles : 0;
   if (GROUPED) group /= (u32)p.tiles;
   i64 row = ((i64)group * (WARPS / ROW_WARPS) + warp / ROW_WARPS) * (32 / LANES) + lane / LANES;

@@ -221,6 +221,7 @@ __device__ __forceinline__ Heads listed_heads(const Params& p) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid_constant__ Params p) {
+  await_marks();
   extern __shared__ __align__(128) char memory[];
   const Heads listed = LISTED ? listed_heads(p) : 0;
   constexpr int TOGETHER = BEHIND ? THREADS : 1;  // lanes that stay together

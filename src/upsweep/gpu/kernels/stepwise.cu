@@ -141,6 +141,7 @@ struct Prefixes {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_stepwise(const __grid_constant__ Params p) {
+  await_marks();
   extern __shared__ __align__(128) char memory[];
   const Part part(p);
   const Tile tile(p, part);

@@ -44,6 +44,7 @@ struct Shared {
   LaneSums sums[2][SUMS / RUN];  // of the strips of a tile and of the next, or of groups of their lanes, and then the prefixes of these
   Prefix prefixes[2][SPANS + 1];  // of the strips, or of the tile; the last is the prefix of the next tile
   Item start[2];
+  Item lanes[2][CHAINED ? PARTS : 1][32];  // the sum of a lane's segment in its strip, before the lane
 
   __device__ __forceinline__ Element& sum(int k, int i) { return sums[k & 1][i / RUN].at[i % RUN]; }
 };

@@ -55,6 +55,11 @@ struct Worker {
       region(k, i).keep_heads(own);
       u32 heads = own.w[0];
       up_sweep(x, heads);
+      if constexpr (CHAINED) {
+        const Element e = sum_segments(element(x[ITEMS - 1], own.w[0] != 0), lane, s.lanes[k & 1][part(i)][lane]);
+        if (lane == 31) s.sum(k, part(i)) = e;
+        continue;
+      }
       Element e = up_sweep<GROUP, SWEEPING>(element(x[ITEMS - 1], heads >> (ITEMS - 1) & 1), lane);
       if (lane % GROUP == GROUP - 1) s.sum(k, group(i)) = e;
       if constexpr (KEPT) {
@@ -63,6 +68,15 @@ struct Worker {
         region(k, i).keep(x);
       }
     }
+  }
+
+  // The prefixes of a run, one after the other, from that of its strip and what lies between.
+  __device__ __forceinline__ void chain(int k, int i, u32 heads, Item (&x)[ITEMS]) const {
+    const Item start = s.start[k & 1];
+    Prefix before = s.prefixes[k & 1][part(i)];
+    const bool anew = (__ballot_sync(FULL, heads != 0) & ((1u << lane) - 1)) != 0;
+    fold_where(lane > 0, before, element(s.lanes[k & 1][part(i)][lane], anew), start);
+    results_in_order(x, heads, before, start);
   }
 
   __device__ __forceinline__ void finish_packed(int k, int i, u64 row, i64 j) const {
@@ -86,6 +100,13 @@ struct Worker {
     }
   }
 
+  __device__ __forceinline__ void write(int k, int i, u64 row, i64 j, const Item (&x)[ITEMS]) const {
+    region(k, i).write(p, row, j, x);
+    __syncwarp();  // all lanes have written theirs
+    if (PATIENT && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
+    region(k, i).store(p, row, j);
+  }
+
   __device__ __forceinline__ void finish(int k, u64 row, i64 t) const {
 #pragma unroll 1
     for (int i = 0; i < STRIPS; i++) {
@@ -94,6 +115,12 @@ struct Worker {
       if constexpr (PACKED) { finish_packed(k, i, row, j); continue; }
       Item x[ITEMS]; Element sums;
       const u32 heads = region(k, i).kept_heads(p, row, j).w[0];
+      if constexpr (CHAINED) {
+        region(k, i).read_items(p, row, j, x);
+        chain(k, i, heads, x);
+        write(k, i, row, j, x);
+        continue;
+      }
       u32 swept = heads;
       if constexpr (KEPT) {
         region(k, i).kept(x);
@@ -114,12 +141,7 @@ struct Worker {
       if (lane == 31) next = GATHERS && part(i) + 1 < PARTS ? s.sum(k, group(i) + 1).value : s.prefixes[k & 1][GATHERS ? 1 : part(i) + 1].value;
       results(x, heads, swept, before, next, start);
       if constexpr (REDUCE) store_reduction<32>(p, row, j + lane * ITEMS, x);
-      else {
-        region(k, i).write(p, row, j, x);
-        __syncwarp();  // all lanes have written theirs
-        if (PATIENT && i == STRIPS - 1) arrive<NEARLY, WARPS + 1>(k);
-        region(k, i).store(p, row, j);
-      }
+      else write(k, i, row, j, x);
     }
   }
 
@@ -130,6 +152,7 @@ struct Worker {
   }
 
   __device__ __forceinline__ void run() const {
+    await_marks();
     for (int k = 0; k < STAGES; k++) load(k);
     if constexpr (LEAD) {
       wait_copies<STAGES - 1>();

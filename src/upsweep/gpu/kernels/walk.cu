@@ -294,6 +294,7 @@ struct Walker {
 
 // A warp that walks has a scheduler to itself (APART): every fourth warp shares it, and does nothing.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_walk(const __grid_constant__ Params p) {
+  await_marks();
   extern __shared__ __align__(128) char memory[];
   __shared__ Ring ring;
   __shared__ u64 turns[TREE ? WALKERS * TEAM : 1];

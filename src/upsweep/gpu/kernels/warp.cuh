@@ -118,3 +118,18 @@ __device__ __forceinline__ void down_sweep(Prefix& p, int m, const Element& swep
     }
   }
 }
+
+// Of elements of which any order gives the same bits, one a lane: the sum of all, and `before`, that of the lanes before this one in
+// the segment in which the last of these ends.
+__device__ __forceinline__ Element sum_segments(const Element& e, int lane, Item& before) {
+  const u32 starts = __ballot_sync(FULL, head_of(e));
+  const int reach = lane - max(31 - __clz(starts & ((2u << lane) - 1)), 0);  // lanes before this one in the same segment
+  Item sum = e.value;
+#pragma unroll
+  for (int d = 1; d < 32; d *= 2) {
+    const Item left = from_left(sum, d);
+    sum = select(reach >= d, op(left, sum), sum);
+  }
+  before = from_left(sum, 1);
+  return element(sum, starts != 0);
+}
