@@ -77,6 +77,34 @@ def test_a_warp_folds_the_sums_of_its_strips(costly, monkeypatch, call):
     assert wrong(call, costly, draws=1) is None
 
 
+MANY_TILES = [
+    Call("hash-u64", ((3, 900, 37), 1)),
+    Call("hash-u64", ((1100, 40), 0), reduce=True, reverse=True, initial="rows"),
+    Call("hash-u64", ((2, 2500, 5), 1), exclusive=True, initial="rows"),
+]
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("call", every(3, MANY_TILES), ids=str)
+def test_the_last_tile_of_a_group_adds_the_sums_of_all(emulated, monkeypatch, call, stages):
+    """Of groups of groups, too, whether a warp serves all stages or one."""
+    from upsweep.gpu import launch
+
+    chosen, levels = launch.choose, []
+
+    def in_low_tiles(*of):
+        plan, choice = chosen(*of)
+        choice = replace(choice, shape=replace(choice.shape, items=2, warps=8, strips=1, stages=stages))
+        levels.append(len(choice.levels()[0]))
+        return plan, choice
+
+    monkeypatch.setattr(launch, "choose", in_low_tiles)
+    emulated.forget()
+    assert wrong(call, emulated, draws=1) is None
+    assert min(levels) > 1
+    emulated.forget()
+
+
 IN_ORDER = [
     Call("add-int8", ((400, 101), 0), order="sequential", inside="offset", segments="lengths"),
     Call("max-int8", ((3, 200, 150), 1), order="sequential"),

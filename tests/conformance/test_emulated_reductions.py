@@ -32,6 +32,7 @@ def by_blocks(emulated, monkeypatch):
 
     monkeypatch.setattr(rows, "FEW_BYTES", 0)
     monkeypatch.setattr(rows, "WARPS", 2)
+    monkeypatch.setattr(rows, "BLOCKS_OF_FEW", 0)
     emulated.forget()
     yield emulated
     emulated.forget()

@@ -33,7 +33,7 @@ def test_a_launch_packs_what_its_kernel_reads():
     for (plan, choice), numbers in ((case(), 0), (fused(average), 2)):
         (size,) = re.findall(r"sizeof\(Params\) == (\d+)", choice.spec(plan))
         packed = params.packer(text.arity(plan, choice.layout)).size + 16 * numbers
-        assert packed + len(launch._start_values(plan)) + len(launch._freeze(plan, choice)) == int(size)
+        assert packed + len(launch._start_values(plan)) + len(launch._freeze(plan, choice, 1)) == int(size)
 
 
 def test_a_field_that_one_side_lacks_is_found_by_the_compiler():

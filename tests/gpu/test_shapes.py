@@ -18,6 +18,7 @@ from upsweep.adjoint import RULES
 from upsweep.engine import EngineError
 from upsweep.function import Function
 from upsweep.gpu import compile, driver, launch, shapes, sweeps
+from upsweep.gpu.choice import tickets_ahead
 from upsweep.gpu.layout import arrange
 from upsweep.gpu.marks import Marks
 from upsweep.gpu.sharing import places_of_lines, room_of
@@ -94,9 +95,9 @@ def test_the_kernel_follows_the_shape(dtypes, shape, axis, kernel, together, car
 @pytest.mark.parametrize(
     ("dtype", "shape", "kernel", "grid"),
     [
-        ("f4", (1 << 23,), "rows", 1024), ("f4", ((1 << 23) + 1,), "rows", 513), ("c8", (61, 45399), "rows", 61 * 12),
-        ("f2", (516, 31364), "rows", 516 * 4), ("f2", (1 << 27,), "tiles", 0), ("f8", (1 << 26,), "tiles", 0),
-        ("i1", (1 << 24,), "rows", 1024),
+        ("f4", (1 << 23,), "rows", 1024), ("f4", ((1 << 23) + 1,), "rows", 513), ("c8", (61, 45399), "rows", 61 * 23),
+        ("f2", (516, 31364), "rows", 516 * 8), ("f2", (50, 131073), "rows", 50 * 17), ("f2", (1 << 27,), "tiles", 0),
+        ("f8", (1 << 26,), "tiles", 0), ("i1", (1 << 24,), "rows", 1024),
     ],
 )  # fmt: skip
 def test_rows_are_reduced_by_several_blocks_each(dtype, shape, kernel, grid):
@@ -886,13 +887,38 @@ def test_neighbours_with_a_gap_are_larger_items_that_begin_at_multiples_of_their
     assert (x.phase + x.offset) % size == (0 if size > 4 else phase % size)
 
 
+@pytest.mark.parametrize(
+    ("op", "dtype", "shape", "items", "warps"),
+    [
+        (ops.ADD, "f2", (20000, 500), 16, 16), (ops.ADD, "f2", (1 << 18, 500), 32, 8), (ops.MAX, "i4", (60000, 100), 32, 4),
+        (ops.MAX, "u1", (807, 25806), 16, 8),
+    ],
+)  # fmt: skip
+def test_few_tiles_of_lines_that_begin_anywhere_go_in_more_warps(op, dtype, shape, items, warps):
+    """Not so a stretch, or many tiles."""
+    _, choice = chosen((op, [dtype], shape, 0, {}))
+    assert (choice.shape.items, choice.shape.warps) == (items, warps)
+
+
+@pytest.mark.parametrize(("grid", "ahead"), [(132, True), (396, False)])
+def test_no_tile_is_asked_for_ahead_where_blocks_load_most_at_once(grid, ahead):
+    """Two stages of 396 blocks hold 672 tiles of columns; and no tiles of rows, which are asked for ahead."""
+    columns, rows = (
+        chosen((ops.MIN, ["i8"], (918, 2686), 0, {})),
+        chosen((ops.ADD, ["i2"], (1 << 20,), 0, {})),
+    )
+    assert columns[1].tickets == 672
+    assert (tickets_ahead(*columns, grid) < 672) == ahead
+    assert tickets_ahead(*rows, grid) > 0
+
+
 def test_a_column_of_as_many_tiles_as_tickets_count():
     plan, choice = chosen((ops.MAX, ["i1"], ((1 << 43) - 2048, 32), 0, {}))
     assert choice.tiles == (1 << 32) - 1
-    assert launch._freeze(plan, choice)
+    assert launch._freeze(plan, choice, 1)
     plan, choice = chosen((ops.MAX, ["i1"], (1 << 43, 32), 0, {}))
     with pytest.raises(EngineError, match="counts to 2"):
-        launch._freeze(plan, choice)
+        launch._freeze(plan, choice, 1)
 
 
 @pytest.mark.parametrize("names", [["f4", "i8", "u1"], ["u1"] * 8, ["c16", "u1"], ["f8"] * 8])

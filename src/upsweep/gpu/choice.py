@@ -11,6 +11,7 @@ from upsweep.engine import EngineError
 from upsweep.gpu.demands import packing
 from upsweep.gpu.layout import Lane, Layout, flip, mode
 from upsweep.gpu.shapes import CHIPS, Chip, Shape
+from upsweep.gpu.shapes.columns import MOST_AT_ONCE
 from upsweep.gpu.shapes.tiles import AHEAD
 from upsweep.gpu.sharing import Room, begin, node_words, pitch, room_of, rounded_up
 from upsweep.gpu.text import declared
@@ -225,8 +226,11 @@ class Abreast(Choice):
         return True
 
 
-def tickets_ahead(plan: Plan, choice: Choice) -> int:
-    """The number of tickets between a tile and the tile that is asked for at the same time; whole rows where blocks take rows."""
+def tickets_ahead(plan: Plan, choice: Choice, grid: int) -> int:
+    """The number of tickets between a tile and the tile that is asked for at the same time; whole rows where blocks take rows. As
+    many as there are, where the blocks of a grid load most tiles at once."""
+    if choice.across and choice.tickets <= MOST_AT_ONCE * grid * choice.shape.stages:
+        return choice.tickets
     width = choice.width if choice.across else 1
     tile = choice.tile * width * (sum(x.size for x in choice.layout.moving()) + plan.segmented)
     ahead = -(-AHEAD // max(1, tile))

@@ -24,6 +24,7 @@ from upsweep.gpu.shapes.column_stages import (
 from upsweep.gpu.shapes.columns import (
     COSTLY_BLOCKS,
     COSTLY_LOW,
+    FEW_TILES,
     FLAT,
     FLAT_LEAST,
     LEAST_ITEMS,
@@ -266,17 +267,20 @@ def _lower(made: Columns, item: int) -> Columns:
 
 def _busy(plan: Plan, made: Columns) -> Columns:
     """The same tiles in twice the warps, which hold half the items each, where few work on a multiprocessor."""
-    while (
-        made.shape.stages == 2
-        and made.shape.items > LEAST_ITEMS
-        and made.blocks(plan) * made.shape.warps < WARPS
-    ):
+    while made.shape.stages == 2 and made.shape.items > LEAST_ITEMS and _are_idle(plan, made):
         shape = replace(made.shape, items=made.shape.items // 2, warps=2 * made.shape.warps)
         more = replace(made, shape=shape)
         if more.shared_bytes(plan) > made.chip.shared or more.blocks(plan) < made.blocks(plan):
             break
         made = more
     return made
+
+
+def _are_idle(plan: Plan, made: Columns) -> bool:
+    """Whether few warps work on a multiprocessor."""
+    shape, busy = made.shape, made.blocks(plan) * made.shape.warps
+    by_lines = shape.loose and not shape.stretch and not plan.reduce
+    return busy < WARPS or (busy == WARPS and by_lines and made.tickets <= FEW_TILES)
 
 
 def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:

@@ -202,7 +202,7 @@ def _prepare(plan: Plan, xs, ys, initial, heads, device: int) -> Launch:
     return Launch(
         asked,
         kernel, grid, choice.threads, shared, _offsets(choice, plan),
-        params.packer(arity(plan, choice.layout)), _start_values(plan), _freeze(plan, choice),
+        params.packer(arity(plan, choice.layout)), _start_values(plan), _freeze(plan, choice, grid),
         arrivals=nodes - sizes[0] * (nodes and _rows_of(choice)), nodes=nodes * words, meets=choice.meets,
         told=tuple([i for i, x in enumerate(choice.layout.loads) if x.told]), bits=choice.bits,
         early=isinstance(heads, Marks) and driver.architecture(device) >= 90,
@@ -268,7 +268,7 @@ def _start_values(plan: Plan) -> bytes:
     )
 
 
-def _freeze(plan: Plan, choice: Choice) -> bytes:
+def _freeze(plan: Plan, choice: Choice, grid: int) -> bytes:
     """The parameters after the pointers and the values to start from."""
     layout, columns = choice.layout, choice.across
     first, sizes, _ = choice.levels()
@@ -282,7 +282,7 @@ def _freeze(plan: Plan, choice: Choice) -> bytes:
     starts = layout.starts or [None] * len(plan.accumulators)
     return params.frozen(
         arity(plan, layout), len(dims), n=layout.n, rows=choice.rows, tiles=choice.tiles, tickets=choice.tickets,
-        ahead=tickets_ahead(plan, choice), levels=len(sizes), level_first=first, level_size=sizes, dim=dims,
+        ahead=tickets_ahead(plan, choice, grid), levels=len(sizes), level_first=first, level_size=sizes, dim=dims,
         in_strides=strides(*layout.loads), out_strides=strides(*layout.stores), heads_strides=strides(layout.heads),
         start_strides=strides(*starts), heads_first=1, columns=choice.columns, column_groups=choice.column_groups,
         crosswise=choice.crosswise,

@@ -2,11 +2,6 @@
 #include "column_places.cuh"
 #include "column_lookback.cuh"
 
-// Of two stages, one warp for 32 columns publishes and another looks back, for both. Of more stages each has a warp ALONE, which
-// publishes and then looks back: where all columns are one group, the look-back of a tile takes longer than its sum and its
-// stores, and so must overlap with that of the next. With two stages this is slower: 101 columns of bf16 .60 of a copy instead
-// of .65, with three .69 (H200).
-constexpr bool ALONE = STAGES > 2;
 __device__ __forceinline__ int stage_of(int k) { return (u32)k % STAGES; }
 
 // A tile: its ticket, its place, and its first column.
@@ -27,7 +22,8 @@ static_assert(SHARED_BYTES == WARPS * (STAGES * WARP_BYTES + RESULT_BYTES) + siz
 //   PREFIXES  the prefixes of a tile's warps are there
 //   TICKETS   a tile is written, the ticket of another is there, and the sums may be overwritten
 //   LOOK_BACK as PUBLISH, for a warp that looks back alone: it must never hold up the other, or blocks wait in a chain
-enum { PUBLISH = 1, LOOK_BACK = PUBLISH + STAGES, PREFIXES = LOOK_BACK + (ALONE ? 0 : STAGES), TICKETS = PREFIXES + STAGES };
+//   DRAWN     the first tickets of all stages are there
+enum { PUBLISH = 1, LOOK_BACK = PUBLISH + STAGES, PREFIXES = LOOK_BACK + (ALONE ? 0 : STAGES), TICKETS = PREFIXES + STAGES, DRAWN = TICKETS + STAGES };
 template <int ID, int COUNT> __device__ __forceinline__ void arrive(int k) {
   __syncwarp();  // a warp arrives as one, with all that its lanes have written
   asm volatile("bar.arrive %0, %1;" ::"r"(ID + stage_of(k)), "n"(32 * COUNT) : "memory");

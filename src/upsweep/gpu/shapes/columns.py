@@ -120,6 +120,11 @@ LITTLE = 4
 NARROW = 256
 """Items of all columns from which fewer columns than lanes share a warp."""
 
+MOST_AT_ONCE = 1.5
+"""Tiles, by those that all blocks load at once, up to which none is asked of the second-level cache ahead: a block would ask for
+what another one loads. Of a copy (H200), with -> without: 918 x 2686 i8 .570 -> .623, 10 x 25471 x 40 f2 .439 -> .481, 622986 x 4
+i8 .543 -> .586, 807 x 25806 bytes .458 -> .476; above it 286 x 1458 x 10 c8 .715 -> .699, 32768 x 4096 f4 .969 -> .939."""
+
 
 def for_columns(
     n: int, columns: int, words: int, read: int, smallest: int, most: int, again: bool, pair: int, segmented: bool,
@@ -253,6 +258,12 @@ LEAST_ITEMS = 8
 """The least items of a lane where twice the warps take half the items each. Of a copy (H200), before -> so: recurrences of bf16
 of 114 x 118 x 1003 .46 -> .56, of f2 of 52090 x 2349 .54 -> .60, of f4 of 20519 x 105 .38 -> .45, 2562 bytes of 57 by offsets .22
 -> .30, bytes by lengths in x[:, 1:] of 31500 x 2519 .40 -> .49; but 2 c8 of 477, whose lanes share columns, .62 -> .54."""
+
+
+FEW_TILES = 1024
+"""Tiles up to which that is also done where WARPS work on a multiprocessor and lines begin anywhere. Of a copy (H200), before ->
+so: 807 x 25806 bytes .479 -> .537, 30000 x 333 bf16 .420 -> .446, 20000 x 500 f2 .429 -> .444, 2 x 2670 x 1900 .444 -> .453; but
+60000 x 100 i4, which are moved as one stretch, .623 -> .549."""
 
 
 def for_lower(shape: Shape, words: int) -> tuple[Shape, float] | None:

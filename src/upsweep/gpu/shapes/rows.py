@@ -145,6 +145,11 @@ three warps f2 of 2657 .658 -> .721, of six f2 of 5467 .624 -> .756, of nine bf1
 BLOCKS_OF_ROW = 1024
 """The most blocks of such a row: 32 groups of 32."""
 
+BLOCKS_OF_FEW = 32
+"""The most blocks of FEW warps, which are one group. Of a copy (H200), by eight warps -> so: 516 x 31364 f2 cut .481 -> .507, 689
+x 20371 i2 .430 -> .486, 61 x 45399 c8 .528 -> .562, 300 x 40001 f4 .651 -> .694, 500 x 12345 f8 .550 -> .630, 1000 x 33333 bytes
+.217 -> .235, 64 x 120000 f2 .589 -> .583."""
+
 
 def reducing(words: int, turned: bool) -> int:
     """Warps that share a multiprocessor where blocks reduce rows; `turned`: whether words are turned in registers."""
@@ -155,8 +160,8 @@ def for_grouped(n: int, rows: int, words: int, size: int, resident: int) -> Shap
     """The shape of rows that are reduced by several blocks each, of which the last waits for the others; or None."""
     if n * rows * size > GROUPED_BYTES:
         return None
-    for warps in (WARPS, 2 * WARPS):
+    for warps, most in ((FEW, BLOCKS_OF_FEW), (WARPS, BLOCKS_OF_ROW), (2 * WARPS, BLOCKS_OF_ROW)):
         tile = items_for(words) * 32 * warps
-        if tile < n <= BLOCKS_OF_ROW * tile:
+        if tile < n <= most * tile:
             return Shape(items_for(words), warps, max(2, resident // warps), together=True)
     return None
