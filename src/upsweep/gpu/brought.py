@@ -162,7 +162,7 @@ def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
 def _line(layout: Layout, choice: launch.Choice) -> int | None:
     """The bytes that are neighbours where a kernel moves little at once; None where it moves enough."""
     arrays = [x for x in layout.arrays() if x.along]
-    if not layout.dims or not arrays or choice.kernel in ("short", "batches", "stepwise"):
+    if not layout.dims or not arrays or choice.kernel in ("short", "batches", "shortwise", "stepwise"):
         return None
     if choice.across:
         pieces = [turned_piece(layout, x, choice.shape.items) for x in arrays if turned(x)]
