@@ -11,6 +11,7 @@ import pytest
 import upsweep as up
 from conformance.cases import Call
 from conformance.check import wrong
+from conformance.test_emulated_brought import turned_by
 from portions import every
 from upsweep.gpu.columns import Columns
 
@@ -267,13 +268,35 @@ GAPS = [
     Call("add-uint8", ((301, 131), 0), inside="stepped", segments="line", reverse=True, exclusive=True),
     Call("min-int8", ((1300, 13), 0), inside="padded", segments="offsets"),
 ]
-TURNED = [
-    Call("add-int8", ((145, 49), 0), inside="fortran"),
-    Call("xor-bool", ((85, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
-]
+SKEWED = {
+    "inputs": ("u1", (301, 70), 0, {}),
+    "inputs backwards": ("u2", (301, 41), 0, {"reverse": True, "exclusive": True}),
+    "results": ("u1", (41, 333), 1, {"exclusive": True}),
+    "results backwards": ("u2", (70, 145), 1, {"reverse": True, "initial": 3}),
+    "inputs within segments": ("u2", (333, 70), 0, {"segments": True, "exclusive": True}),
+    "results within segments": ("u1", (43, 777), 1, {"segments": True, "reverse": True}),
+}
+"""Narrow items of Fortran's order that touch along the axis, in the input or in the results."""
 
 
-@pytest.mark.parametrize("call", every(4, [*TURNED, *GAPS]), ids=str)
+@pytest.mark.parametrize("name", every(3, SKEWED))
+def test_narrow_items_that_touch_along_the_axis_are_turned_in_their_tile(emulated, name, monkeypatch):
+    dtype, shape, axis, forms = SKEWED[name]
+    found, spec = [], Columns.spec
+    monkeypatch.setattr(Columns, "spec", lambda made, plan: found.append(spec(made, plan)) or found[-1])
+    op, rng, forms = up.Operator(turned_by, 0, "turned"), np.random.default_rng(1), dict(forms)
+    if forms.pop("segments", False):
+        forms["segments"] = up.segments.flags(rng.random(shape[axis]) < 0.02)
+    x = rng.integers(0, 1 << 16, shape).astype(dtype)
+    lies = emulated.put(x.T.ravel().view(np.uint8)).view(dtype).reshape(shape[::-1]).T
+    emulated.forget()
+    got = up.scan(emulated.made(lies), op, axis=axis, **forms).get()
+    assert np.array_equal(got, up.scan(x, op, axis=axis, engine="numpy", **forms))
+    assert ("ITEMS_BACKWARDS" if forms.get("reverse") else "ITEMS_WITHIN") in found[0]
+    emulated.forget()
+
+
+@pytest.mark.parametrize("call", every(4, GAPS), ids=str)
 def test_bytes_that_would_go_one_by_one_are_brought_first(emulated, call, monkeypatch):
     monkeypatch.setattr("upsweep.gpu.columns.FLAT_LEAST", 0)
     monkeypatch.setattr("upsweep.gpu.shapes.bringing.LEAST", 0)

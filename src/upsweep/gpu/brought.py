@@ -16,7 +16,6 @@ import numpy as np
 
 from upsweep.gpu import driver, launch, params, shapes
 from upsweep.gpu.columns import Columns
-from upsweep.gpu.demands import turned_piece
 from upsweep.gpu.layout import Layout, Strided, arrange, turned
 from upsweep.gpu.shapes import bringing
 from upsweep.gpu.step import Step
@@ -140,7 +139,7 @@ def _by_bytes(made: Plan, choice: launch.Choice) -> bool:
     where they are words. Of a copy (H200), every second byte of 125497 columns .135 within segments, 12 of 13 bytes .21; every
     second byte of 125497 columns .21 -> .475, of 101 .14 -> .45."""
     single = choice.kernel == "columns" and max(d.itemsize for d in made.loads) == 1 and not made.reduce
-    return single and (made.segmented or any(x.size > 1 for x in choice.layout.loads))
+    return single and (made.segmented or any(x.size > 1 for x in choice.layout.loads)) and not any(map(turned, choice.layout.arrays()))
 
 
 def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
@@ -165,9 +164,6 @@ def _line(layout: Layout, choice: launch.Choice) -> int | None:
     if not layout.dims or not arrays or choice.kernel in ("short", "batches", "shortwise", "stepwise"):
         return None
     if choice.across:
-        pieces = [turned_piece(layout, x, choice.shape.items) for x in arrays if turned(x)]
-        if pieces and min(pieces) < bringing.TURNED:
-            return min(pieces)
         line = layout.dims[-1] * min(x.size for x in arrays)
         whole = choice.shape.stretch or choice.shape.flat or choice.shape.cross or len(layout.dims) < 2
         return None if whole or line > bringing.SECTOR else line
@@ -227,8 +223,10 @@ def _parts(step: Step, moves: Moves) -> Iterator[Step]:
     """The scan, cut along the slowest dimension beside the axis, so that copies of its parts take each other's place."""
     plan, shape = step.plan, step.plan.shape
     cut = next(d for d in moves.order if d != plan.axis)
-    most = max(_nbytes(x) for x in (*(step.xs[k] for k in moves.xs), *(step.ys[o] for o in moves.ys)) if x)
-    count = max(1, shape[cut] * bringing.PART // most)
+    moved = [x for x in (*(step.xs[k] for k in moves.xs), *(step.ys[o] for o in moves.ys)) if x]
+    count = max(1, shape[cut] * bringing.PART // max(map(_nbytes, moved)))
+    if any(abs(x.strides[cut]) == x.dtype.itemsize for x in moved if len(x.shape) == len(shape)):
+        count = max(count, bringing.PART_SIDE)
     if count >= shape[cut] or cut == moves.order[-1] or isinstance(step.heads, launch.Marks):
         yield step
         return

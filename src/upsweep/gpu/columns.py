@@ -48,6 +48,7 @@ from upsweep.gpu.sharing import (
     begin,
     element_of,
     heads_of_lines,
+    is_skewed,
     item_of,
     patches,
     pitch,
@@ -181,6 +182,8 @@ class Columns(Choice):
 
     def _lies(self, plan: Plan, x: Lane, read: bool) -> str:
         """Along what neighbours lie: a Lies of kernels/prelude.cuh."""
+        if is_skewed(self.layout, self.shape, x):
+            return "ITEMS_WITHIN" if x.along > 0 else "ITEMS_BACKWARDS"
         if not self.shape.cross or x.rows[-1] == 0:
             return "ITEMS_NEAR" if turned(x) else "COLUMNS_NEAR"
         if self.shape.stretch:
@@ -327,7 +330,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
         staged, uneven = single and not turning, False
         if alone and turning:
-            piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
+            piece = min(max(4, turned_piece(layout, x, SEVERAL)) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
         elif stretched and not (wide and go_by_lines(layout, columns)):
             # Results apart take half as much as the inputs of two stages; without inputs tiles are twice as high.

@@ -1,96 +1,103 @@
-"""Scans of short rows whose neighbours lie otherwise in the results than in the input: a block brings a tile of whole rows, as
-`bringing` cuts them, and scans these before it writes them."""
+"""Scans of short rows that lie one behind another in the results, while neighbours in the input lie along another dimension."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 
-from upsweep.gpu import bringing, bytewise
+from upsweep.gpu import bytewise
+from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import any_order, light, words
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip, power_of_two
-from upsweep.gpu.shapes.bringing import MOST, STEPPED_LEAST
+from upsweep.gpu.shapes.bringing import STEPPED_LEAST
 from upsweep.gpu.shapes.short import fits_short
-from upsweep.gpu.short import are_turned
+from upsweep.gpu.shapes.shortwise import for_shortwise
 from upsweep.gpu.stepwise import are_single, of_words
+from upsweep.gpu.text import declared
 from upsweep.plan import Plan
 
 
 @dataclass(frozen=True)
-class Shortwise(bringing.Bring):
-    """A tile has whole rows, along one of its sides."""
+class Shortwise(Choice):
+    """A tile has `strips` rows one behind another in the results, for each of `lanes` neighbours in the input, which are the last
+    dimensions of the layout; a thread has `vector` rows one behind another."""
 
     kernel = "shortwise"
 
     @property
-    def axis(self) -> int:
-        """The side along the axis: its items lie apart as rows do that the layout has in this dimension."""
-        (y,), n = self.layout.stores, self.layout.n
-        return next(i for i in range(3) if self.layout.dims[i - 3] == n and y.rows[i - 3] == y.along)
+    def meets(self) -> bool:
+        return False
 
     @property
-    def whole(self) -> bool:
-        return self.sides[self.axis] == self.layout.n
+    def tile(self) -> int:
+        return self.layout.n
 
-    def are_words(self, op: object) -> bool:
-        """Whether the operator takes words of neighbours in the input, of which no side of a tile cuts one."""
-        (source,), (a, *_) = self.layout.loads, self.sides
-        count = 4 // self.size
-        near = op is not None and count > 1 and self.axis > 0 and source.rows[-3] == self.size
-        return near and a % count == self.layout.dims[-3] % count == 0 and self._grain_of_words(source) == 4
+    @property
+    def tickets(self) -> int:
+        *others, a, m = self.layout.dims
+        return prod(others) * -(-a // self.shape.lanes) * -(-m // self.shape.strips)
 
-    def _grain_of_words(self, source: Lane) -> int:
-        return min(4, replace(source, rows=(*source.rows[:-3], *source.rows[-2:])).grain())
+    def grid(self, resident: Callable[[], int]) -> int:
+        return self.tickets
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from run to run in shared memory, where runs have a word more that their last piece may read."""
+        run = self.shape.strips * self.layout.n * self.layout.stores[0].size
+        return (-(-(run + 4) // 16) | 1) * 16
+
+    def shared_bytes(self, plan: Plan) -> int:
+        return self.shape.lanes * self.pitch
 
     def spec(self, plan: Plan) -> str:
-        n, rank = self.layout.n, len(self.layout.dims)
-        numbers = {"AXIS": rank - 3 + self.axis, "LENGTH": n, "ITEMS": max(2, power_of_two(n))}
-        sequential = plan.order == "sequential" or any_order(plan)
-        text = ", ".join(f"{name} = {value}" for name, value in numbers.items())
-        return f"constexpr int {text};\nconstexpr bool SEQUENTIAL = {str(sequential).lower()};\n{super().spec(plan)}"
+        layout, shape = self.layout, self.shape
+        (y,), n = layout.stores, layout.n
+        numbers = {
+            "DIMS": len(layout.dims), "THREADS": self.threads, "ITEM_BYTES": y.size, "TILE_A": shape.lanes,
+            "TILE_M": shape.strips, "UNIT": shape.vector, "PITCH": self.pitch, "LENGTH": n,
+            "ITEMS": max(2, power_of_two(n)),
+        }  # fmt: skip
+        truths = {"SEQUENTIAL": plan.order == "sequential" or any_order(plan), "FLIP": y.along < 0}
+        return declared(plan, layout, numbers, truths, [{}], [{}])
 
 
 def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Shortwise] | None:
-    """The choice for short rows that would be brought first, and the plan that it is made for, of words of narrow items; None for
-    others."""
-    if not _fit(plan, layout):
+    """The choice for such rows, and the plan that it is made for, of words of narrow items; None for others."""
+    pick = _sides(plan, layout)
+    if pick is None:
         return None
-    narrow = plan.loads == plan.accumulators and layout.stores[0].size < 4
+    tiles = layout.with_rows([layout.dims[i] for i in pick], pick)
+    (x,), (y,), (*_, a, m), n = tiles.loads, tiles.stores, tiles.dims, tiles.n
+    narrow = plan.loads == plan.accumulators and y.size < 4
     op = bytewise.operator_on_words(plan) if narrow else None
-    for made in bringing.tiled(_with_axis(layout), chip):
-        tiles = Shortwise(made.shape, made.layout, chip=chip, m_near=made.m_near, b_near=made.b_near)
-        if made.turned or not tiles.whole or tiles.shared_bytes(plan) > MOST:
-            continue
-        if tiles.tickets < STEPPED_LEAST:
-            return None
-        return of_words(plan, tiles, op) if op is not None and tiles.are_words(op) else (plan, tiles)
-    return None
+    each = 4 // y.size if op is not None and _in_words(tiles, x) else 1
+    shape = for_shortwise(a, m, n, y.size, each)
+    if shape is None and each > 1:
+        each, shape = 1, for_shortwise(a, m, n, y.size, 1)
+    made = shape and Shortwise(shape, tiles, chip=chip)
+    if made is None or not STEPPED_LEAST <= made.tickets < 1 << 31:
+        return None
+    return of_words(plan, made, op) if op is not None and each > 1 else (plan, made)
 
 
-def _fit(plan: Plan, layout: Layout) -> bool:
-    """Whether rows of single items are short, and neighbours lie along one dimension in the input and along another in the
-    results."""
-    if not are_single(plan, layout) or are_turned(plan, layout):
-        return False
-    rows = _with_axis(layout)
-    nearest = [min(range(len(x.rows)), key=lambda i: abs(x.rows[i])) for x in rows.arrays()]
-    apart = len({*nearest}) == 2 and all(x.grain() >= x.size == layout.stores[0].size for x in layout.arrays())
-    return apart and fits_short(
-        layout.n, words(plan, layout), plan.segmented, layout.listed, light(plan)
-    )
+def _sides(plan: Plan, layout: Layout) -> list[int] | None:
+    """The dimensions, last that of neighbours in the input and that of rows one behind another in the results; None where these are
+    not two, or where a thread holds no row."""
+    if not are_single(plan, layout):
+        return None
+    (x,), (y,), dims = layout.loads, layout.stores, range(len(layout.dims))
+    near = next((i for i in dims if x.rows[i] == x.size), None)
+    behind = next((i for i in dims if y.rows[i] == layout.n * y.size), None)
+    lie = abs(y.along) == y.size == x.size and abs(x.along) > x.size and min(x.grain(), y.grain()) >= x.size
+    fits = fits_short(layout.n, words(plan, layout), plan.segmented, layout.listed, light(plan))
+    if near is None or behind in (None, near) or not (lie and fits):
+        return None
+    return [*(i for i in dims if i not in (near, behind)), near, behind]
 
 
-def _with_axis(layout: Layout) -> Layout:
-    """The layout with the axis as its last dimension, too."""
-
-    def longer(x: Lane) -> Lane:
-        return replace(x, rows=(*x.rows, x.along))
-
-    return replace(
-        layout,
-        dims=(*layout.dims, layout.n),
-        loads=tuple(map(longer, layout.loads)),
-        stores=tuple(map(longer, layout.stores)),
-        starts=tuple(replace(x, rows=(*x.rows, 0)) for x in layout.starts),
-        heads=layout.heads and replace(layout.heads, rows=(*layout.heads.rows, 0)),
-    )
+def _in_words(tiles: Layout, x: Lane) -> bool:
+    """Whether neighbours in the input are words of narrow items."""
+    *rows, _, m = x.rows
+    return tiles.dims[-2] % (4 // x.size) == 0 and replace(x, rows=(*rows, m)).grain() >= 4

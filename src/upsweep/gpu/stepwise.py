@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from upsweep.gpu import bringing, bytewise
+from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import any_order
 from upsweep.gpu.layout import Layout
 from upsweep.gpu.shapes import LINE, Chip
@@ -17,7 +18,7 @@ from upsweep.gpu.sharing import rounded_up
 from upsweep.operator import Operator
 from upsweep.plan import Plan
 
-Tiles = TypeVar("Tiles", bound=bringing.Bring)
+Tiles = TypeVar("Tiles", bound=Choice)
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,9 @@ LINES, PERIOD, TIMES = 1 << 14, 1 << 14, 8
 """Bytes of lines that are copies of one line, from which threads put pieces together once for all of them, bytes that have a
 piece for each thread of several blocks, and how often a thread stores its piece at most."""
 
-PART = 1 << 28
-"""Bytes that are brought at once: the copies of a larger scan take each other's place."""
+PART, PART_SIDE = 1 << 28, 64
+"""Bytes that are brought at once, as the copies of a larger scan take each other's place; and the least neighbours of a part, as
+fewer would be brought by a few bytes."""
 
 SECTOR = 32
 """Bytes that memory hands over at least. Neighbours so far apart along the axis, where others are nearer, are brought together;
