@@ -100,6 +100,38 @@ def test_stretches_of_few_columns_are_turned_in_one_tile(long, name, monkeypatch
     assert found == {shape[-1] * shape[-3]}
 
 
+BESIDE = {
+    "three of eight bytes": ("u8", (1301, 3), {}),
+    "five backwards": ("u4", (2203, 5), {"reverse": True, "exclusive": True}),
+    "twelve within segments": ("u4", (1501, 12), {"segments": 0.05, "initial": 3}),
+    "two among others": ("u8", (3, 901, 2), {"reverse": True}),
+    "a tile cut short": ("u4", (101, 7), {}),
+}
+"""Few rows that lie each by itself in the array, and one beside another in the results."""
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["there", "back"])
+@pytest.mark.parametrize("name", every(3, BESIDE))
+def test_few_rows_beside_each_other_are_in_one_tile(long, name, there, monkeypatch):
+    dtype, shape, forms = BESIDE[name]
+    monkeypatch.setattr("upsweep.gpu.crosswise.LEAST", 0)
+    found, spec = set(), columns.Columns.spec
+    monkeypatch.setattr(
+        columns.Columns, "spec", lambda made, plan: found.add(made.shape.stretch) or spec(made, plan)
+    )
+    rng, forms, axis = np.random.default_rng(6), dict(forms), len(shape) - 2
+    x = rng.integers(0, 1 << 30, shape, dtype)
+    if "segments" in forms:
+        forms["segments"] = up.segments.flags(rng.random(shape[axis]) < forms["segments"])
+    lines = long.put(np.zeros(x.nbytes, np.uint8)).view(dtype).reshape(*shape[:-2], *shape[:-3:-1])
+    apart = lines.swapaxes(-1, -2)
+    apart[...] = x if there else 7
+    op, out = up.Operator(turned_by, 0, "turned"), {} if there else {"out": long.made(apart)}
+    got = up.scan(long.made(apart if there else x), op, axis=axis, **forms, **out)
+    assert np.array_equal(got.get(), up.scan(x, op, axis=axis, engine="numpy", **forms))
+    assert found == {shape[-1]}
+
+
 def test_results_in_the_stretch_of_others_are_found(long, monkeypatch):
     text, right = compile.text, "side * STEP + line * SIZE"
     assert right in text("columns", "")

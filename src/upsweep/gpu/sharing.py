@@ -216,8 +216,8 @@ def patch(shape: Shape, x: Lane) -> int:
     """Bytes of a warp's items: one more line for each of several runs."""
     runs, line = _runs(shape), abs(pitch(shape, x))
     if shape.cross and shape.stretch:
-        stretch = shape.items * line
-        return shape.stretch * x.size // line * (stretch + (line - stretch) % 128 // 16 * 16)
+        stretch = runs * (shape.items * line + 16 * (runs > 1))
+        return shape.stretch * x.size // line * (stretch + (max(line, 16 * runs) - stretch) % 128 // 16 * 16)
     if shape.loose:
         most, gap = (
             (line, _pad(shape, x.size, line)) if shape.stretch else (shape.lanes * shape.vector * x.size, 0)

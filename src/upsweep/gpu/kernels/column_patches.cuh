@@ -234,12 +234,16 @@ template <class T, int GRAIN, bool CROSSES, bool KEPT = false, int SPLIT = 1> st
 // pieces of GRAIN bytes. Between the stretches lie as many bytes as let lanes meet each bank once, as far as pieces allow.
 template <class T, int GRAIN, int PITCH, bool CROSSES> struct Stretches {
   static constexpr int SIZE = sizeof(T), NEAR = CROSSES ? CROSS : SIDE, FAR = CROSSES ? SIDE : CROSS, LINE = PITCH;
-  static constexpr int BYTES_EACH = HEIGHT * NEAR * SIZE, STEP = BYTES_EACH + ((NEAR * SIZE - BYTES_EACH) % 128 + 128) % 128 / 16 * 16;
-  static constexpr int RUN = ITEMS * LINE, BYTES = FAR * STEP, PER = BYTES_EACH / GRAIN;
-  static_assert(STRIPS == 1 && SUBS == 1 && BYTES_EACH % GRAIN == 0);
+  static constexpr int BYTES_EACH = HEIGHT * NEAR * SIZE, BYTES_RUN = ITEMS * NEAR * SIZE, PER = BYTES_EACH / GRAIN;
+  // Between the runs of a column lie PAD bytes for the same reason.
+  static constexpr int PAD = SUBS > 1 ? 16 : 0, HELD = BYTES_EACH + SUBS * PAD, APART = max_of(NEAR * SIZE, SUBS * 16);
+  static constexpr int STEP = HELD + ((APART - HELD) % 128 + 128) % 128 / 16 * 16;
+  static constexpr int RUN = ITEMS * LINE + (PITCH < 0 ? -PAD : PAD), BYTES = FAR * STEP;
+  static_assert(STRIPS == 1 && BYTES_RUN % GRAIN == 0);
   typedef typename bits_of<GRAIN>::type Piece;
   typedef typename bits_of<SIZE>::type Unit;
-  static __device__ __forceinline__ int origin(const char*, i64) { return PITCH < 0 ? -(HEIGHT - 1) * PITCH : 0; }
+  static __device__ __forceinline__ int origin(const char*, i64) { return PITCH < 0 ? padded(-(HEIGHT - 1) * PITCH) : 0; }
+  static __device__ __forceinline__ int padded(int byte) { return byte + (PAD ? byte / BYTES_RUN * PAD : 0); }
   static __device__ __forceinline__ int column(int i) {
     const int own = min(i, CROSS * SIDE - 1), line = own / SIDE, side = own % SIDE;
     return CROSSES ? side * STEP + line * SIZE : line * STEP + side * SIZE;
@@ -254,13 +258,13 @@ template <class T, int GRAIN, int PITCH, bool CROSSES> struct Stretches {
     if (PITCH < 0) at += (HEIGHT - 1) * st.along;
     if (items >= HEIGHT) {
 #pragma unroll 8
-      for (int c = lane; c < FAR * PER; c += 32) move(c / PER * STEP + c % PER * GRAIN, at + c / PER * step + c % PER * GRAIN, Int<GRAIN>{});
+      for (int c = lane; c < FAR * PER; c += 32) move(c / PER * STEP + padded(c % PER * GRAIN), at + c / PER * step + c % PER * GRAIN, Int<GRAIN>{});
     } else {
       const int some = max((int)items, 0) * NEAR, first = PITCH < 0 ? HEIGHT * NEAR - some : 0;
 #pragma unroll 1
       for (int c = lane; c < FAR * some; c += 32) {
         const int byte = (first + c % some) * SIZE;
-        move(c / some * STEP + byte, at + c / some * step + byte, Int<SIZE>{});
+        move(c / some * STEP + padded(byte), at + c / some * step + byte, Int<SIZE>{});
       }
     }
   }
