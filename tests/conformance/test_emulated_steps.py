@@ -53,6 +53,7 @@ WALKS = {
     "short rows in segments": short(HASH, "u1", (6, 2, 171, 5), segments=0.3, initial=3),
     "short rows of words of bytes": short("add", "u1", (8, 2, 133, 13), segments=0.3, exclusive=True),
     "short rows of words of halves": short("max", "i2", (6, 300, 5), reverse=True, initial=1),
+    "short rows of words of bytes that fill no words": short("max", "u1", (4, 70, 31), reverse=True),
     "short rows of truths": short("or", "?", (4, 801, 5), reverse=True),
     "short rows in order": short("add", "f4", (3, 301, 20), order="sequential"),
     "short rows of halves": short("add", "f2", (6, 301, 9)),

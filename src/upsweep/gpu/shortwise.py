@@ -74,10 +74,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Shortwise] | N
     op = bytewise.operator_on_words(plan) if narrow else None
     each = 4 // y.size if op is not None and _in_words(tiles, x) else 1
     shape = for_shortwise(a, m, n, y.size, each)
-    if shape is None and each > 1:
-        each, shape = 1, for_shortwise(a, m, n, y.size, 1)
-    made = shape and Shortwise(shape, tiles, chip=chip)
-    if made is None or not STEPPED_LEAST <= made.tickets < 1 << 31:
+    made = Shortwise(shape, tiles, chip=chip)
+    if not STEPPED_LEAST <= made.tickets < 1 << 31:
         return None
     return of_words(plan, made, op) if op is not None and each > 1 else (plan, made)
 

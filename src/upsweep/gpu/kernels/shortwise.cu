@@ -39,7 +39,12 @@ __device__ __forceinline__ void put(char* to, const Store (&y)[OWN]) {
     }
   } else {
 #pragma unroll
-    for (int j = 0; j < OWN; j++) *(Store*)(to + j * SIZE) = y[j];
+    for (int j = 0; j < OWN; j++) {
+      T x[EACH];
+      memcpy(x, &y[j], sizeof(Store));
+#pragma unroll
+      for (int i = 0; i < EACH; i++) *(T*)(to + i * PITCH + j * SIZE) = x[i];
+    }
   }
 }
 
@@ -53,7 +58,8 @@ __device__ __forceinline__ void store_shifted(char* to, const char* run, int at)
   store_piece(to, four(w));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) upsweep_shortwise(const __grid_constant__ Params p) {
+// One block a multiprocessor is enough, so that registers hold all items of a thread before the first one is scanned.
+extern "C" __global__ void __launch_bounds__(THREADS, 1) upsweep_shortwise(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char memory[];
   const Strides &in = p.in_strides[0], &out = p.out_strides[0];
   i64 from = 0, to = 0;
