@@ -18,6 +18,7 @@ from upsweep.gpu import driver, launch, params, shapes
 from upsweep.gpu.columns import Columns
 from upsweep.gpu.layout import Layout, Strided, arrange, turned
 from upsweep.gpu.shapes import bringing
+from upsweep.gpu.sharing import is_skewed
 from upsweep.gpu.step import Step
 from upsweep.gpu.view import View, c_strides
 from upsweep.operators import as_operator
@@ -104,7 +105,9 @@ def _moves_of(
     def moved(loads: Sequence[Strided], stores: Sequence[Strided]) -> tuple[int | None, bool]:
         layout = arrange(plan, loads, stores, starts, heads)
         made, choice = launch.choose(plan, layout, chip)
-        return _line(layout, choice), _by_bytes(made, choice) or _in_cut_squares(plan, choice)
+        return _line(layout, choice), _by_bytes(made, choice) or _skewed_by_items(choice) or _in_cut_squares(
+            plan, choice
+        )
 
     lines, piecemeal = moved(places, results)
     if lines is None and not piecemeal:
@@ -139,7 +142,15 @@ def _by_bytes(made: Plan, choice: launch.Choice) -> bool:
     where they are words. Of a copy (H200), every second byte of 125497 columns .135 within segments, 12 of 13 bytes .21; every
     second byte of 125497 columns .21 -> .475, of 101 .14 -> .45."""
     single = choice.kernel == "columns" and max(d.itemsize for d in made.loads) == 1 and not made.reduce
-    return single and (made.segmented or any(x.size > 1 for x in choice.layout.loads)) and not any(map(turned, choice.layout.arrays()))
+    return single and (made.segmented or any(x.size > 1 for x in choice.layout.loads))
+
+
+def _skewed_by_items(choice: launch.Choice) -> bool:
+    """Whether narrow items that touch along the axis are bytes, or results beside inputs whose lines come item by item."""
+    layout, shape = choice.layout, choice.shape
+    skewed = [x for x in layout.arrays() if isinstance(choice, Columns) and is_skewed(layout, shape, x)]
+    lines = [x.grain_of_lines(choice.width, choice.columns) for x in layout.moving() if not turned(x)]
+    return bool(skewed) and (min(x.size for x in skewed) == 1 or min(lines, default=4) < 4)
 
 
 def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:

@@ -40,6 +40,7 @@ from upsweep.gpu.shapes.columns import (
     for_loose,
     for_lower,
     for_one,
+    for_skewed,
     for_stretch,
     for_turned,
     for_uneven,
@@ -359,6 +360,9 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 if narrow:
                     shape = replace(shape, blocks=COSTLY_BLOCKS)
             staged = staged and (shape.loose or uneven)
+        skewed = any(is_skewed(layout, shape, x) for x in layout.moving())
+        if skewed and not plan.reduce and not any(map(turned, layout.stores)):
+            shape = for_skewed(shape, min(sizes))
         pieces = [turned_piece(layout, x, shape.items) for x in layout.stores if turned(x)]
         if pieces and min(pieces) < 16 and min(sizes) >= 4:
             shape = replace(shape, blocks=min(TURNED_WARPS // shape.warps, shape.blocks))

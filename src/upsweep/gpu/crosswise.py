@@ -13,7 +13,14 @@ from upsweep.gpu.columns import Columns
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip, Shape, power_of_two
 from upsweep.gpu.shapes.bringing import LEAST
-from upsweep.gpu.shapes.crosswise import CROSSED, CROSSED_LEAST, for_beside, for_crossed, for_stretches, for_walked
+from upsweep.gpu.shapes.crosswise import (
+    CROSSED,
+    CROSSED_LEAST,
+    for_beside,
+    for_crossed,
+    for_stretches,
+    for_walked,
+)
 from upsweep.gpu.sharing import item_of
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
@@ -137,8 +144,8 @@ def _in_stretches(plan: Plan, layout: Layout, chip: Chip) -> Columns | None:
 
 
 def _beside(plan: Plan, layout: Layout, chip: Chip) -> Columns | None:
-    """Tiles of all rows of few that lie one beside another in some arrays, and each by itself in the others: a rectangle of so many
-    lines of one column."""
+    """Tiles of all rows of few that lie one beside another in some arrays, and each by itself in the others: a rectangle of so
+    many lines of one column."""
     arrays, n = (*layout.moving(), *layout.stores), layout.n
     beside = [x for x in arrays if abs(x.along) != x.size]
     dims = range(len(layout.dims))

@@ -196,7 +196,11 @@ def places_of_lines(plan: Plan, layout: Layout, shape: Shape) -> list[int]:
     """
     if shape.apart and not plan.reduce:
         return results_of_lines(plan, layout, shape)[:-1]
-    kept = [x for x in zip(layout.loads, patches(layout, shape)) if patched(x[0])]
+    kept = [
+        x
+        for x in zip(layout.loads, patches(layout, shape))
+        if patched(x[0]) and (shape.cross or not turned(x[0]))
+    ]
     if shape.cross:
         kept = [(x, at) for x, at in kept if x.rows[-1] == x.size]
     free = [((x.size, x.begins() if shape.loose else ()), at) for x, at in kept]

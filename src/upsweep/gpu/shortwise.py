@@ -81,8 +81,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Shortwise] | N
 
 
 def _sides(plan: Plan, layout: Layout) -> list[int] | None:
-    """The dimensions, last that of neighbours in the input and that of rows one behind another in the results; None where these are
-    not two, or where a thread holds no row."""
+    """The dimensions, last that of neighbours in the input and that of rows one behind another in the results; None where these
+    are not two, or where a thread holds no row."""
     if not are_single(plan, layout):
         return None
     (x,), (y,), dims = layout.loads, layout.stores, range(len(layout.dims))

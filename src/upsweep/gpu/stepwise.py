@@ -127,4 +127,6 @@ def are_single(plan: Plan, layout: Layout) -> bool:
     if not alone or plan.reduce or plan.ahead is not None or not layout.dims:
         return False
     shared = layout.heads is None or layout.listed
-    return shared and layout.n > 1 and all(layout.loads[0].rows) and all(start.told for start in layout.starts)
+    return (
+        shared and layout.n > 1 and all(layout.loads[0].rows) and all(start.told for start in layout.starts)
+    )

@@ -320,6 +320,17 @@ def for_turned(shape: Shape, size: int, piece: int) -> Shape:
     return replace(shape, items=items, blocks=2) if items > shape.items else shape
 
 
+SKEWED = {2: (2, 4, 3), 1: (4, 4, 2)}
+"""Columns of a lane, warps and blocks of tiles whose narrow items touch along the axis and begin within words, by the bytes of an
+item, as lines of results that begin within sectors share these with other blocks' lines."""
+
+
+def for_skewed(shape: Shape, size: int) -> Shape:
+    """Such tiles of items of `size` bytes."""
+    vector, warps, blocks = SKEWED[size]
+    return replace(shape, vector=vector, warps=min(warps, shape.warps), blocks=blocks)
+
+
 MANY = 4
 """The most words of an item whose lines begin anywhere and go in pieces of 16 bytes; of two bytes that are read again more,
 within segments where lines begin within sectors. Gradients of 1535 columns of bf16 ran at .10 of a copy item by item, so at .545,

@@ -64,9 +64,7 @@ def for_beside(n: int, rows: int, size: int) -> Iterator[Shape]:
     for most_items, most, stages, blocks in BESIDE:
         items = max(4, most_items * 4 // size)
         warps = min(most, power_of_two(-(-n // (items * 32 // lanes))))
-        yield Shape(
-            items, warps, blocks, lanes=lanes, stages=stages, apart=True, cross=rows, stretch=rows
-        )
+        yield Shape(items, warps, blocks, lanes=lanes, stages=stages, apart=True, cross=rows, stretch=rows)
 
 
 WALKED = {1: (64, 96), 2: (64, 96), 4: (32, 64), 8: (32, 64), 16: (16, 64)}

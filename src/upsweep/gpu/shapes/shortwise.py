@@ -12,7 +12,7 @@ TILE, BYTES_TILE, SIDE = 1 << 13, 1 << 15, 64
 
 def for_shortwise(a: int, m: int, n: int, size: int, each: int) -> Shape:
     """Tiles of rows of `n` items of `size` bytes, of which there are `m` one behind another in the results for each of `a`
-    neighbours in the input; `each` neighbours are a word. A thread's rows fill words of the results, as far as registers allow."""
+    neighbours in the input; `each` neighbours are a word. A thread's rows fill words of the results, if registers allow."""
     unit = max(1, 4 // gcd(4, n * size))
     if unit * n * max(1, size // 4) > SEVERAL:
         unit = 1
