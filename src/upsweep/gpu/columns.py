@@ -360,9 +360,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 if narrow:
                     shape = replace(shape, blocks=COSTLY_BLOCKS)
             staged = staged and (shape.loose or uneven)
-        skewed = any(is_skewed(layout, shape, x) for x in layout.moving())
-        if skewed and not plan.reduce and not any(map(turned, layout.stores)):
-            shape = for_skewed(shape, min(sizes))
+        if _share_sectors(plan, layout, shape):
+            shape = for_skewed(shape, layout.n)
         pieces = [turned_piece(layout, x, shape.items) for x in layout.stores if turned(x)]
         if pieces and min(pieces) < 16 and min(sizes) >= 4:
             shape = replace(shape, blocks=min(TURNED_WARPS // shape.warps, shape.blocks))
@@ -403,6 +402,15 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             warps //= 2
         else:
             loose = stretched = dense = False
+
+
+def _share_sectors(plan: Plan, layout: Layout, shape: Shape) -> bool:
+    """Whether an input of two bytes touches along the axis and begins within words, and results lie across and begin within
+    sectors."""
+    skewed = [x.size for x in layout.moving() if is_skewed(layout, shape, x)]
+    stores = scanned(plan, layout)
+    across = bool(stores) and not any(map(turned, stores))
+    return across and skewed == [2] and any(p % 32 for y in stores for p in (y.along, *y.rows[:-1]))
 
 
 def _lines(choice: Columns) -> int:

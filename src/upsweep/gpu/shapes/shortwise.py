@@ -6,8 +6,13 @@ from math import gcd
 
 from upsweep.gpu.shapes import FEW, SEVERAL, Shape
 
-TILE, BYTES_TILE, SIDE = 1 << 13, 1 << 15, 64
-"""Bytes of a tile, also where bytes come one by one, and of a line of neighbours in the input, where these are more."""
+TILE, BYTES_TILE, SIDE = 1 << 13, 1 << 15, 128
+"""Bytes of a tile, also where bytes come one by one, and of a line of neighbours in the input, where these are more. Of a copy
+(H200), brought first -> so: 8 x 7 x 176855 x 13 bytes along the last axis, in Fortran's order but for the middle, .257 -> .838, 4
+x 11 x 56762 x 6 i4 .471 -> .902, 9 x 15 x 14186 x 4 f4 by keys .441 -> .719, 5 x 11 x 300000 x 3 f8 .395 -> .949, 3 x 40 x 60000
+x 16 f4 .306 -> .927; by tiles of 16 KB .773, .617, .842 and .734 of these, where registers did not hold all items first. Bytes
+one by one, 7 x 11 x 100003 x 9, .309 -> .623, by 8 KB .547. Lines of 64 bytes -> 128: 200 neighbours of f4 .653 -> .763, 100 of
+bf16 .572 -> .657. By eight warps f8 .889, bytes one by one .639."""
 
 
 def for_shortwise(a: int, m: int, n: int, size: int, each: int) -> Shape:
