@@ -133,6 +133,15 @@ def test_few_rows_beside_each_other_are_in_one_tile(long, name, there, monkeypat
     assert found == {shape[-1]}
 
 
+def test_a_run_in_the_place_of_another_is_found(long, monkeypatch):
+    text, right = compile.text, "byte / BYTES_RUN * PAD"
+    assert right in text("columns", "")
+    monkeypatch.setattr(compile, "text", lambda *what: text(*what).replace(right, "0"))
+    monkeypatch.setattr("upsweep.gpu.crosswise.LEAST", 0)
+    x = np.random.default_rng(6).integers(0, 1 << 30, (1301, 3), np.uint64)
+    assert not same(long, x, fortran(x), 0)
+
+
 def test_results_in_the_stretch_of_others_are_found(long, monkeypatch):
     text, right = compile.text, "side * STEP + line * SIZE"
     assert right in text("columns", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -279,21 +280,50 @@ SKEWED = {
 """Narrow items of Fortran's order that touch along the axis, in the input or in the results."""
 
 
-@pytest.mark.parametrize("name", every(3, SKEWED))
-def test_narrow_items_that_touch_along_the_axis_are_turned_in_their_tile(emulated, name, monkeypatch):
-    dtype, shape, axis, forms = SKEWED[name]
+@pytest.fixture
+def skewed(emulated, monkeypatch) -> Callable[[str], bool]:
+    """Whether such a scan has the right bits."""
     found, spec = [], Columns.spec
     monkeypatch.setattr(Columns, "spec", lambda made, plan: found.append(spec(made, plan)) or found[-1])
-    op, rng, forms = up.Operator(turned_by, 0, "turned"), np.random.default_rng(1), dict(forms)
-    if forms.pop("segments", False):
-        forms["segments"] = up.segments.flags(rng.random(shape[axis]) < 0.02)
-    x = rng.integers(0, 1 << 16, shape).astype(dtype)
-    lies = emulated.put(x.T.ravel().view(np.uint8)).view(dtype).reshape(shape[::-1]).T
-    emulated.forget()
-    got = up.scan(emulated.made(lies), op, axis=axis, **forms).get()
-    assert np.array_equal(got, up.scan(x, op, axis=axis, engine="numpy", **forms))
-    assert ("ITEMS_BACKWARDS" if forms.get("reverse") else "ITEMS_WITHIN") in found[0]
-    emulated.forget()
+
+    def right(name: str) -> bool:
+        dtype, shape, axis, forms = SKEWED[name]
+        op, rng, forms = up.Operator(turned_by, 0, "turned"), np.random.default_rng(1), dict(forms)
+        if forms.pop("segments", False):
+            forms["segments"] = up.segments.flags(rng.random(shape[axis]) < 0.02)
+        x = rng.integers(0, 1 << 16, shape).astype(dtype)
+        lies = emulated.put(x.T.ravel().view(np.uint8)).view(dtype).reshape(shape[::-1]).T
+        emulated.forget()
+        got = up.scan(emulated.made(lies), op, axis=axis, **forms).get()
+        emulated.forget()
+        assert ("ITEMS_BACKWARDS" if forms.get("reverse") else "ITEMS_WITHIN") in found[0]
+        return np.array_equal(got, up.scan(x, op, axis=axis, engine="numpy", **forms))
+
+    return right
+
+
+@pytest.mark.parametrize("name", every(3, SKEWED))
+def test_narrow_items_that_touch_along_the_axis_are_turned_in_their_tile(skewed, name):
+    assert skewed(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "fault"),
+    every(
+        2,
+        [
+            ("results", "if (last + b >= first) put(last + b);", ";"),
+            ("inputs backwards", "from = BACK ? RUN - bytes : 0;", "from = 0;"),
+        ],
+    ),
+)
+def test_a_run_that_is_cut_short_is_found(skewed, name, right, fault, monkeypatch):
+    from upsweep.gpu import compile
+
+    text = compile.text
+    assert right in text("columns", "")
+    monkeypatch.setattr(compile, "text", lambda *what: text(*what).replace(right, fault))
+    assert not skewed(name)
 
 
 @pytest.mark.parametrize("call", every(4, GAPS), ids=str)

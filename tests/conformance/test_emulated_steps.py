@@ -99,11 +99,13 @@ def test_rows_are_walked_step_by_step(walked, name):
             ("backwards", "op(sums[l][e], x[e])", "op(x[e], sums[l][e])"),
             ("segments across levels", "head |= heads >> l & 1;", ""),
             ("words of bytes that begin within words", "own.line[v] + moved &", "own.line[v] &"),
+            ("short rows backwards", "FLIP ? LENGTH - 1 - k : k", "k"),
+            ("short rows of bytes", "8 * (at & 3)", "0"),
         ],
     ),
 )
 def test_a_fault_is_found(walked, name, right, fault, monkeypatch):
     text = compile.text
-    assert right in text("stepwise", "")
+    assert right in text(WALKS[name].kernel, "")
     monkeypatch.setattr(compile, "text", lambda *what: text(*what).replace(right, fault))
     assert not walked(WALKS[name])
