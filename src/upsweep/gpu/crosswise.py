@@ -10,6 +10,7 @@ from dataclasses import replace
 from upsweep.gpu import bytewise, params
 from upsweep.gpu.choice import Abreast, Choice
 from upsweep.gpu.columns import Columns
+from upsweep.gpu.demands import words
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip, Shape, power_of_two
 from upsweep.gpu.shapes.bringing import LEAST
@@ -97,8 +98,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None
     """Tiles whose columns are a rectangle, and the plan that they are made for; None where arrays lie otherwise, or where these
     do not fit. Reductions need inputs that lie along one side of it, and no more."""
     if plan.reduce:
-        made_for, words = bytewise.crossed(plan, layout)
-        reduced = _walked(made_for, words, chip) if len(layout.dims) > 1 else None
+        made_for, joined = bytewise.crossed(plan, layout)
+        reduced = _walked(made_for, joined, chip) if len(layout.dims) > 1 else None
         return reduced and (made_for, reduced)
     if plan.order == "tree" and (beside := _beside(plan, layout, chip)) is not None:
         return plan, beside
@@ -172,7 +173,7 @@ def _beside(plan: Plan, layout: Layout, chip: Chip) -> Columns | None:
         starts=tuple(replace(x, rows=(*x.rows, 0)) for x in seen.starts),
         heads=seen.heads and replace(seen.heads, rows=(*seen.heads.rows, 0)),
     )
-    for shape in for_beside(n, count, max(x.size for x in arrays)):
+    for shape in for_beside(n, count, words(plan, layout)):
         made = Columns(shape, _grouped(seen, shape), 1, crosswise=count, chip=chip)
         if made.fits(plan):
             return made

@@ -59,13 +59,13 @@ by flags .410 -> .452, 9 backwards .383 -> .542, 16 .408 -> .694. In three stage
 half the items .374, .396, .421, .521, .327, .391, .635; in four warps .450, .460, .656, .524, .429, .487, .676."""
 
 
-def for_beside(n: int, rows: int, size: int) -> Iterator[Shape]:
-    """Tiles of all such rows, of items of `size` bytes."""
+def for_beside(n: int, rows: int, words: int) -> Iterator[Shape]:
+    """Tiles of all such rows, of items of so many registers."""
     lanes = power_of_two(rows)
-    if not 2 <= rows <= BESIDE_MOST:
+    if not 2 <= rows <= BESIDE_MOST or words > 4:
         return
     for most_items, most, stages, blocks in BESIDE:
-        items = max(4, most_items * 4 // size)
+        items = most_items // power_of_two(words)
         warps = min(most, power_of_two(-(-n // (items * 32 // lanes))))
         yield Shape(items, warps, blocks, lanes=lanes, stages=stages, apart=True, cross=rows, stretch=rows)
 
