@@ -63,8 +63,9 @@ def test_rectangles_whose_pieces_are_small_are_brought(long, name, forms):
     assert {"upsweep_bring", "upsweep_columns"} <= long.gpu.loaded
 
 
-@pytest.mark.parametrize("dtype", every(2, ["u1", "u2"]))
-@pytest.mark.parametrize(("shape", "axis"), every(2, [((301, 35), 0), ((35, 301), 1)]))
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axis"), every(2, [("u1", (301, 35), 0), ("u2", (35, 301), 1), ("u1", (35, 301), 1)])
+)
 def test_narrow_rows_along_memory_are_scanned_there(long, dtype, shape, axis):
     """Inputs or results are brought, in which rows lie across. A flag for each item lies as results do."""
     rng = np.random.default_rng(3)
@@ -98,6 +99,47 @@ def test_stretches_of_few_columns_are_turned_in_one_tile(long, name, monkeypatch
         forms["segments"] = up.segments.flags(rng.random(shape[-2]) < forms["segments"])
     assert same(long, x, np.ascontiguousarray(x.swapaxes(-1, -3)).swapaxes(-1, -3), len(shape) - 2, **forms)
     assert found == {shape[-1] * shape[-3]}
+
+
+BESIDE = {
+    "three of eight bytes": ("u8", (1301, 3), {}),
+    "five backwards": ("u4", (2203, 5), {"reverse": True, "exclusive": True}),
+    "twelve within segments": ("u4", (1501, 12), {"segments": 0.05, "initial": 3}),
+    "two among others": ("u8", (3, 901, 2), {"reverse": True}),
+    "a tile cut short": ("u4", (101, 7), {}),
+}
+"""Few rows that lie each by itself in the array, and one beside another in the results."""
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["there", "back"])
+@pytest.mark.parametrize("name", every(3, BESIDE))
+def test_few_rows_beside_each_other_are_in_one_tile(long, name, there, monkeypatch):
+    dtype, shape, forms = BESIDE[name]
+    monkeypatch.setattr("upsweep.gpu.crosswise.LEAST", 0)
+    found, spec = set(), columns.Columns.spec
+    monkeypatch.setattr(
+        columns.Columns, "spec", lambda made, plan: found.add(made.shape.stretch) or spec(made, plan)
+    )
+    rng, forms, axis = np.random.default_rng(6), dict(forms), len(shape) - 2
+    x = rng.integers(0, 1 << 30, shape, dtype)
+    if "segments" in forms:
+        forms["segments"] = up.segments.flags(rng.random(shape[axis]) < forms["segments"])
+    lines = long.put(np.zeros(x.nbytes, np.uint8)).view(dtype).reshape(*shape[:-2], *shape[:-3:-1])
+    apart = lines.swapaxes(-1, -2)
+    apart[...] = x if there else 7
+    op, out = up.Operator(turned_by, 0, "turned"), {} if there else {"out": long.made(apart)}
+    got = up.scan(long.made(apart if there else x), op, axis=axis, **forms, **out)
+    assert np.array_equal(got.get(), up.scan(x, op, axis=axis, engine="numpy", **forms))
+    assert found == {shape[-1]}
+
+
+def test_a_run_in_the_place_of_another_is_found(long, monkeypatch):
+    text, right = compile.text, "byte / BYTES_RUN * PAD"
+    assert right in text("columns", "")
+    monkeypatch.setattr(compile, "text", lambda *what: text(*what).replace(right, "0"))
+    monkeypatch.setattr("upsweep.gpu.crosswise.LEAST", 0)
+    x = np.random.default_rng(6).integers(0, 1 << 30, (1301, 3), np.uint64)
+    assert not same(long, x, fortran(x), 0)
 
 
 def test_results_in_the_stretch_of_others_are_found(long, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import upsweep as up
 from conformance.cases import Call
 from conformance.check import wrong
+from conformance.test_emulated_brought import turned_by
 from portions import every
 from upsweep.gpu.columns import Columns
 
@@ -340,13 +342,64 @@ GAPS = [
     Call("add-uint8", ((301, 131), 0), inside="stepped", segments="line", reverse=True, exclusive=True),
     Call("min-int8", ((1300, 13), 0), inside="padded", segments="offsets"),
 ]
-TURNED = [
-    Call("add-int8", ((145, 49), 0), inside="fortran"),
-    Call("xor-bool", ((85, 81), 0), inside="fortran", reverse=True, exclusive=True, segments="lengths"),
-]
+SKEWED = {
+    "inputs": ("u1", (301, 70), 0, {}),
+    "inputs backwards": ("u2", (301, 41), 0, {"reverse": True, "exclusive": True}),
+    "results": ("u1", (41, 333), 1, {"exclusive": True}),
+    "results backwards": ("u2", (70, 145), 1, {"reverse": True, "initial": 3}),
+    "inputs within segments": ("u2", (333, 70), 0, {"segments": True, "exclusive": True}),
+    "results within segments": ("u1", (43, 777), 1, {"segments": True, "reverse": True}),
+}
+"""Narrow items of Fortran's order that touch along the axis, in the input or in the results."""
 
 
-@pytest.mark.parametrize("call", every(4, [*TURNED, *GAPS]), ids=str)
+@pytest.fixture
+def skewed(emulated, monkeypatch) -> Callable[[str], bool]:
+    """Whether such a scan has the right bits."""
+    found, spec = [], Columns.spec
+    monkeypatch.setattr(Columns, "spec", lambda made, plan: found.append(spec(made, plan)) or found[-1])
+
+    def right(name: str) -> bool:
+        dtype, shape, axis, forms = SKEWED[name]
+        op, rng, forms = up.Operator(turned_by, 0, "turned"), np.random.default_rng(1), dict(forms)
+        if forms.pop("segments", False):
+            forms["segments"] = up.segments.flags(rng.random(shape[axis]) < 0.02)
+        x = rng.integers(0, 1 << 16, shape).astype(dtype)
+        lies = emulated.put(x.T.ravel().view(np.uint8)).view(dtype).reshape(shape[::-1]).T
+        emulated.forget()
+        got = up.scan(emulated.made(lies), op, axis=axis, **forms).get()
+        emulated.forget()
+        assert ("ITEMS_BACKWARDS" if forms.get("reverse") else "ITEMS_WITHIN") in found[0]
+        return np.array_equal(got, up.scan(x, op, axis=axis, engine="numpy", **forms))
+
+    return right
+
+
+@pytest.mark.parametrize("name", every(3, SKEWED))
+def test_narrow_items_that_touch_along_the_axis_are_turned_in_their_tile(skewed, name):
+    assert skewed(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "fault"),
+    every(
+        2,
+        [
+            ("results", "if (last + b >= first) put(last + b);", ";"),
+            ("inputs backwards", "from = BACK ? RUN - bytes : 0;", "from = 0;"),
+        ],
+    ),
+)
+def test_a_run_that_is_cut_short_is_found(skewed, name, right, fault, monkeypatch):
+    from upsweep.gpu import compile
+
+    text = compile.text
+    assert right in text("columns", "")
+    monkeypatch.setattr(compile, "text", lambda *what: text(*what).replace(right, fault))
+    assert not skewed(name)
+
+
+@pytest.mark.parametrize("call", every(4, GAPS), ids=str)
 def test_bytes_that_would_go_one_by_one_are_brought_first(emulated, call, monkeypatch):
     monkeypatch.setattr("upsweep.gpu.columns.FLAT_LEAST", 0)
     monkeypatch.setattr("upsweep.gpu.shapes.bringing.LEAST", 0)

@@ -1,4 +1,5 @@
-"""Scans of rows that are walked step by step, tile by tile, have the bits of a scan of the same items laid plainly."""
+"""Scans of rows that are walked step by step or scanned whole, tile by tile, have the bits of a scan of the same items laid
+plainly."""
 
 from __future__ import annotations
 
@@ -17,13 +18,20 @@ HASH = up.Operator(turned_by, 0, "turned")
 
 
 class Walk(NamedTuple):
-    """A scan along axis 1 of an array whose first and last dimension lie the other way, or that is cut out of longer lines."""
+    """A scan of an array whose first and last dimension lie the other way, or that is cut out of longer lines."""
 
     op: Any
     dtype: str
     shape: tuple[int, ...]
     forms: dict[str, Any]
     lies: str = "turned"
+    axis: int = 1
+    kernel: str = "stepwise"
+
+
+def short(op: Any, dtype: str, shape: tuple[int, ...], **forms: Any) -> Walk:
+    """A scan along the last axis, of which a tile has whole rows."""
+    return Walk(op, dtype, shape, forms, "turned", len(shape) - 1, "shortwise")
 
 
 WALKS = {
@@ -39,13 +47,24 @@ WALKS = {
     "truths": Walk("xor", "?", (15, 5, 194, 28), {}),
     "in order": Walk("add", "f4", (7, 70, 30, 16), {"order": "sequential"}),
     "halves one by one": Walk("max", "f2", (7, 7, 300, 16), {"segments": 0.3}),
+    "short rows": short(HASH, "u4", (4, 3, 170, 6)),
+    "short rows backwards": short(HASH, "u4", (9, 170, 4), reverse=True, exclusive=True),
+    "short rows of bytes": short(HASH, "u1", (5, 301, 13), exclusive=True),
+    "short rows in segments": short(HASH, "u1", (6, 2, 171, 5), segments=0.3, initial=3),
+    "short rows of words of bytes": short("add", "u1", (8, 2, 133, 13), segments=0.3, exclusive=True),
+    "short rows of words of halves": short("max", "i2", (6, 300, 5), reverse=True, initial=1),
+    "short rows of words of bytes that fill no words": short("max", "u1", (4, 70, 31), reverse=True),
+    "short rows of truths": short("or", "?", (4, 801, 5), reverse=True),
+    "short rows in order": short("add", "f4", (3, 301, 20), order="sequential"),
+    "short rows of halves": short("add", "f2", (6, 301, 9)),
 }
 
 
 @pytest.fixture
 def walked(emulated, monkeypatch) -> Callable[[Walk], bool]:
     """Whether a walk has the right bits; few tiles are enough."""
-    monkeypatch.setattr("upsweep.gpu.stepwise.STEPPED_LEAST", 1)
+    for kernel in ("stepwise", "shortwise"):
+        monkeypatch.setattr(f"upsweep.gpu.{kernel}.STEPPED_LEAST", 1)
 
     def right(walk: Walk) -> bool:
         rng = np.random.default_rng(1)
@@ -56,13 +75,13 @@ def walked(emulated, monkeypatch) -> Callable[[Walk], bool]:
         items = emulated.put(drawn.ravel().view(np.uint8)).view(walk.dtype).reshape(shape)
         x, forms = items[..., 1:] if cut else items.swapaxes(0, -1), dict(walk.forms)
         if "segments" in forms:
-            forms["segments"] = up.segments.flags(rng.random(between[0]) < forms["segments"])
+            forms["segments"] = up.segments.flags(rng.random(walk.shape[walk.axis]) < forms["segments"])
         emulated.forget()
         emulated.gpu.loaded.clear()
-        got = up.scan(emulated.made(x), walk.op, axis=1, **forms).get()
-        assert emulated.gpu.loaded == {"upsweep_stepwise"}
+        got = up.scan(emulated.made(x), walk.op, axis=walk.axis, **forms).get()
+        assert emulated.gpu.loaded == {f"upsweep_{walk.kernel}"}
         emulated.forget()
-        return np.array_equal(got, up.scan(np.ascontiguousarray(x), walk.op, axis=1, **forms))
+        return np.array_equal(got, up.scan(np.ascontiguousarray(x), walk.op, axis=walk.axis, **forms))
 
     return right
 
@@ -80,11 +99,13 @@ def test_rows_are_walked_step_by_step(walked, name):
             ("backwards", "op(sums[l][e], x[e])", "op(x[e], sums[l][e])"),
             ("segments across levels", "head |= heads >> l & 1;", ""),
             ("words of bytes that begin within words", "own.line[v] + moved &", "own.line[v] &"),
+            ("short rows backwards", "FLIP ? LENGTH - 1 - k : k", "k"),
+            ("short rows of bytes", "8 * (at & 3)", "0"),
         ],
     ),
 )
 def test_a_fault_is_found(walked, name, right, fault, monkeypatch):
     text = compile.text
-    assert right in text("stepwise", "")
+    assert right in text(WALKS[name].kernel, "")
     monkeypatch.setattr(compile, "text", lambda *what: text(*what).replace(right, fault))
     assert not walked(WALKS[name])

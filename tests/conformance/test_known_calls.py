@@ -99,7 +99,7 @@ BROUGHT = {
     "there and back": (3, 1 << 28, LINES._replace(outside="padded", out="given", order="sequential")),
     "results": (2, 1 << 28, Call("hash-u64", ((300, 14), 0), outside="stepped", out="given", segments="flags")),
     "pairs": (3, 1 << 28, LINES._replace(subject="affine-float32-float32", initial="scalar", segments="flags")),
-    "reduced": (2, 1 << 28, LINES._replace(reduce=True, initial="rows", out="given")),
+    "reduced": (2, 1 << 28, Call("hash-u64", ((9, 33, 40), 2), inside="fortran", reduce=True, initial="rows", out="given")),
     "parts": (18, 1 << 14, Call("hash-u64", ((9, 40, 33), 1), inside="fortran", segments="flags", initial="rows")),
     "parts from a number": (9, 1 << 15, LINES._replace(subject="hash2-u64", exclusive=True, initial="scalar", segments="flags")),
 }  # fmt: skip
@@ -114,6 +114,7 @@ def test_arrays_that_are_brought_elsewhere_have_the_oracles_bits(emulated, check
     count, part, call = BROUGHT[brought]
     monkeypatch.setattr(bringing, "LEAST", 0)
     monkeypatch.setattr(bringing, "PART", part)
+    monkeypatch.setattr(bringing, "PART_SIDE", 1)
     launched, launch = [], driver.launch
     monkeypatch.setattr(driver, "launch", lambda *given: launched.append(given) or launch(*given))
     assert wrong(call, emulated, draws=3) is None

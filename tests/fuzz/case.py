@@ -99,7 +99,10 @@ def small_chunks(engine: str, chunk: int) -> Iterator[None]:
 SMALL_TILES = {
     "shapes.rows": {"FEW_BYTES": 0},
     "shapes.tiles": {"SMALL": 0},
-    "shapes.bringing": {"LEAST": 0, "PART": 1 << 12},
+    "shapes.bringing": {"LEAST": 0, "PART": 1 << 12, "PART_SIDE": 1},
+    "crosswise": {"LEAST": 0},
+    "shortwise": {"STEPPED_LEAST": 1},
+    "stepwise": {"STEPPED_LEAST": 1},
     "shapes.reductions": {"BLOCK": (1 << 12, 4)},
     "shapes.crosswise": {
         "WALKED": {1: (64, 0), 2: (64, 0), 4: (32, 0), 8: (32, 0), 16: (16, 0)}, "WALKED_WIDE": {4: (64, 0)}, "REDUCED": (8, 0),

@@ -619,7 +619,7 @@ def test_lanes_meet_each_bank_once_where_no_array_is_shifted(phase, gap):
 @pytest.mark.parametrize(
     ("dtype", "shape", "phase", "axis", "pieces"),
     [("f4", (4096, 4096), 0, 0, 16), ("f4", (4096, 4096), 8, 0, 8), ("f4", (4098, 4096), 0, 0, 8), ("f8", (4097, 4096), 0, 0, 8),
-     ("i1", (4096, 4096), 0, 0, 16), ("i1", (4098, 4096), 0, 0, 2), ("f4", (4096, 4096), 0, 1, 16),
+     ("i1", (4096, 4096), 0, 0, 16), ("i1", (4100, 4096), 0, 0, 4), ("f4", (4096, 4096), 0, 1, 16),
      ("f4", (4096, 4098), 0, 1, 8)],
 )  # fmt: skip
 def test_turned_rows_are_moved_in_the_largest_pieces_that_begin_and_end_them(
@@ -637,7 +637,7 @@ def test_turned_rows_are_moved_in_the_largest_pieces_that_begin_and_end_them(
     ("dtype", "side", "flags", "items"),
     [("f4", 4096, {}, 32), ("i2", 4096, {}, 64), ("i1", 4096, {}, 64), ("i1", 4096, {"exclusive": True}, 64),
      ("f8", 4096, {}, 16),
-     ("i2", 4098, {}, 64), ("i2", 4097, {}, 32), ("i1", 4097, {}, 32), ("i2", 4096, {"reverse": True}, 32)],
+     ("i2", 4098, {}, 64), ("i2", 4097, {}, 64), ("i1", 4097, {}, 64), ("i2", 4096, {"reverse": True}, 64)],
 )  # fmt: skip
 @pytest.mark.parametrize("axis", [0, 1])
 def test_turned_rows_come_by_128_bytes_where_lanes_hold_them(dtype, side, flags, items, axis):

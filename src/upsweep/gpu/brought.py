@@ -16,9 +16,9 @@ import numpy as np
 
 from upsweep.gpu import driver, launch, params, shapes
 from upsweep.gpu.columns import Columns
-from upsweep.gpu.demands import turned_piece
 from upsweep.gpu.layout import Layout, Strided, arrange, turned
 from upsweep.gpu.shapes import bringing
+from upsweep.gpu.sharing import is_skewed
 from upsweep.gpu.step import Step
 from upsweep.gpu.view import View, c_strides
 from upsweep.operators import as_operator
@@ -105,7 +105,9 @@ def _moves_of(
     def moved(loads: Sequence[Strided], stores: Sequence[Strided]) -> tuple[int | None, bool]:
         layout = arrange(plan, loads, stores, starts, heads)
         made, choice = launch.choose(plan, layout, chip)
-        return _line(layout, choice), _by_bytes(made, choice) or _in_cut_squares(plan, choice)
+        return _line(layout, choice), _by_bytes(made, choice) or _skewed_by_items(choice) or _in_cut_squares(
+            plan, choice
+        )
 
     lines, piecemeal = moved(places, results)
     if lines is None and not piecemeal:
@@ -143,6 +145,22 @@ def _by_bytes(made: Plan, choice: launch.Choice) -> bool:
     return single and (made.segmented or any(x.size > 1 for x in choice.layout.loads))
 
 
+def _skewed_by_items(choice: launch.Choice) -> bool:
+    """Whether narrow items that touch along the axis, but begin within words, are bytes, or results beside inputs whose lines
+    come item by item. Of a copy (H200), brought -> turned in their tile: truths of 3611 x 20342 transposed along axis 0 .398 ->
+    .342, bytes of 9001 x 15003 .397 -> .311, of 44657 x 538 along axis 1 .318 -> .091, of 20000 x 5001 .406 -> .277, bf16 by keys
+    of 8191 x 12289 .332 -> .251; but of 8192 x 12289 .364 -> .524, and bytes of 8192 x 8192 backwards .380 -> .523 along axis 0,
+    .399 -> .520 along axis 1."""
+    layout, shape = choice.layout, choice.shape
+    skewed = [x for x in layout.arrays() if isinstance(choice, Columns) and is_skewed(layout, shape, x)]
+    if not skewed:
+        return False
+    steps = [p for x in layout.arrays() for p in (x.rows if turned(x) else (x.along, *x.rows[:-1]))]
+    lines = [x.grain_of_lines(choice.width, choice.columns) for x in layout.moving() if not turned(x)]
+    within = min(x.size for x in skewed) == 1 and any(step % bringing.SECTOR for step in steps)
+    return within or min(lines, default=4) < 4
+
+
 def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
     """Whether columns are a rectangle whose lines come item by item, or go in such pieces, or leave so many lanes idle, that
     copies of large arrays are faster."""
@@ -162,12 +180,9 @@ def _in_cut_squares(plan: Plan, choice: launch.Choice) -> bool:
 def _line(layout: Layout, choice: launch.Choice) -> int | None:
     """The bytes that are neighbours where a kernel moves little at once; None where it moves enough."""
     arrays = [x for x in layout.arrays() if x.along]
-    if not layout.dims or not arrays or choice.kernel in ("short", "batches", "stepwise"):
+    if not layout.dims or not arrays or choice.kernel in ("short", "batches", "shortwise", "stepwise"):
         return None
     if choice.across:
-        pieces = [turned_piece(layout, x, choice.shape.items) for x in arrays if turned(x)]
-        if pieces and min(pieces) < bringing.TURNED:
-            return min(pieces)
         line = layout.dims[-1] * min(x.size for x in arrays)
         whole = choice.shape.stretch or choice.shape.flat or choice.shape.cross or len(layout.dims) < 2
         return None if whole or line > bringing.SECTOR else line
@@ -227,8 +242,10 @@ def _parts(step: Step, moves: Moves) -> Iterator[Step]:
     """The scan, cut along the slowest dimension beside the axis, so that copies of its parts take each other's place."""
     plan, shape = step.plan, step.plan.shape
     cut = next(d for d in moves.order if d != plan.axis)
-    most = max(_nbytes(x) for x in (*(step.xs[k] for k in moves.xs), *(step.ys[o] for o in moves.ys)) if x)
-    count = max(1, shape[cut] * bringing.PART // most)
+    moved = [x for x in (*(step.xs[k] for k in moves.xs), *(step.ys[o] for o in moves.ys)) if x]
+    count = max(1, shape[cut] * bringing.PART // max(map(_nbytes, moved)))
+    if any(abs(x.strides[cut]) == x.dtype.itemsize for x in moved if len(x.shape) == len(shape)):
+        count = max(count, bringing.PART_SIDE)
     if count >= shape[cut] or cut == moves.order[-1] or isinstance(step.heads, launch.Marks):
         yield step
         return

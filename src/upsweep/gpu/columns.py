@@ -41,6 +41,7 @@ from upsweep.gpu.shapes.columns import (
     for_loose,
     for_lower,
     for_one,
+    for_skewed,
     for_stretch,
     for_turned,
     for_uneven,
@@ -49,6 +50,7 @@ from upsweep.gpu.sharing import (
     begin,
     element_of,
     heads_of_lines,
+    is_skewed,
     item_of,
     patches,
     pitch,
@@ -182,6 +184,8 @@ class Columns(Choice):
 
     def _lies(self, plan: Plan, x: Lane, read: bool) -> str:
         """Along what neighbours lie: a Lies of kernels/prelude.cuh."""
+        if is_skewed(self.layout, self.shape, x):
+            return "ITEMS_WITHIN" if x.along > 0 else "ITEMS_BACKWARDS"
         if not self.shape.cross or x.rows[-1] == 0:
             return "ITEMS_NEAR" if turned(x) else "COLUMNS_NEAR"
         if self.shape.stretch:
@@ -331,7 +335,7 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             shape = replace(shape, blocks=min(COSTLY_BLOCKS, shape.blocks))
         staged, uneven = single and not turning, False
         if alone and turning:
-            piece = min(turned_piece(layout, x, SEVERAL) // x.size for x in turning)
+            piece = min(max(4, turned_piece(layout, x, SEVERAL)) // x.size for x in turning)
             shape = for_turned(shape, min(sizes), piece)
         elif stretched and not (wide and go_by_lines(layout, columns)):
             # Results apart take half as much as the inputs of two stages; without inputs tiles are twice as high.
@@ -360,6 +364,8 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
                 if narrow:
                     shape = replace(shape, blocks=COSTLY_BLOCKS)
             staged = staged and (shape.loose or uneven)
+        if _share_sectors(plan, layout, shape):
+            shape = for_skewed(shape, layout.n)
         pieces = [turned_piece(layout, x, shape.items) for x in layout.stores if turned(x)]
         if pieces and min(pieces) < 16 and min(sizes) >= 4:
             shape = replace(shape, blocks=min(TURNED_WARPS // shape.warps, shape.blocks))
@@ -400,6 +406,15 @@ def _in_tiles(plan: Plan, layout: Layout, columns: int, chip: Chip) -> Columns:
             warps //= 2
         else:
             loose = stretched = dense = False
+
+
+def _share_sectors(plan: Plan, layout: Layout, shape: Shape) -> bool:
+    """Whether an input of two bytes touches along the axis and begins within words, and results lie across and begin within
+    sectors."""
+    skewed = [x.size for x in layout.moving() if is_skewed(layout, shape, x)]
+    stores = scanned(plan, layout)
+    across = bool(stores) and not any(map(turned, stores))
+    return across and skewed == [2] and any(p % 32 for y in stores for p in (y.along, *y.rows[:-1]))
 
 
 def _lines(choice: Columns) -> int:

@@ -10,9 +10,18 @@ from dataclasses import replace
 from upsweep.gpu import bytewise, params
 from upsweep.gpu.choice import Abreast, Choice
 from upsweep.gpu.columns import Columns
+from upsweep.gpu.demands import words
 from upsweep.gpu.layout import Lane, Layout
 from upsweep.gpu.shapes import Chip, Shape, power_of_two
-from upsweep.gpu.shapes.crosswise import CROSSED, CROSSED_LEAST, for_crossed, for_stretches, for_walked
+from upsweep.gpu.shapes.bringing import LEAST
+from upsweep.gpu.shapes.crosswise import (
+    CROSSED,
+    CROSSED_LEAST,
+    for_beside,
+    for_crossed,
+    for_stretches,
+    for_walked,
+)
 from upsweep.gpu.sharing import item_of
 from upsweep.gpu.text import declared
 from upsweep.plan import Plan
@@ -89,9 +98,11 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice] | None
     """Tiles whose columns are a rectangle, and the plan that they are made for; None where arrays lie otherwise, or where these
     do not fit. Reductions need inputs that lie along one side of it, and no more."""
     if plan.reduce:
-        made_for, words = bytewise.crossed(plan, layout)
-        reduced = _walked(made_for, words, chip) if len(layout.dims) > 1 else None
+        made_for, joined = bytewise.crossed(plan, layout)
+        reduced = _walked(made_for, joined, chip) if len(layout.dims) > 1 else None
         return reduced and (made_for, reduced)
+    if plan.order == "tree" and (beside := _beside(plan, layout, chip)) is not None:
+        return plan, beside
     seen = _crossed(plan, layout)
     if seen is None:
         return None
@@ -129,6 +140,42 @@ def _in_stretches(plan: Plan, layout: Layout, chip: Chip) -> Columns | None:
     for shape in for_stretches(layout.n, columns, lines):
         made = Columns(shape, _grouped(layout, shape), columns, crosswise=lines, chip=chip)
         if made.threads <= 1024 and made.fits(plan):
+            return made
+    return None
+
+
+def _beside(plan: Plan, layout: Layout, chip: Chip) -> Columns | None:
+    """Tiles of all rows of few that lie one beside another in some arrays, and each by itself in the others: a rectangle of so
+    many lines of one column."""
+    arrays, n = (*layout.moving(), *layout.stores), layout.n
+    beside = [x for x in arrays if abs(x.along) != x.size]
+    dims = range(len(layout.dims))
+    cross = next((i for i in dims if beside and beside[0].rows[i] == beside[0].size), None)
+    if cross is None or plan.ahead is not None or len(beside) == len(arrays):
+        return None
+    count = layout.dims[cross]
+    near = all(x.rows[cross] == x.size and abs(x.along) == count * x.size for x in beside)
+    whole = all(x.grain() >= x.size >= 4 for x in arrays) and all(x.told for x in layout.loads if x.still)
+    shared = layout.heads is None or not layout.heads.rows[cross]
+    if not (near and whole and shared) or n * count * min(x.size for x in arrays) < LEAST:
+        return None
+    pick = [*(i for i in dims if i != cross), cross]
+    seen = layout.with_rows([layout.dims[i] for i in pick], pick)
+
+    def lined(x: Lane) -> Lane:
+        return replace(x, rows=(*x.rows, x.size if abs(x.along) == x.size else x.along))
+
+    seen = replace(
+        seen,
+        dims=(*seen.dims, 1),
+        loads=tuple(map(lined, seen.loads)),
+        stores=tuple(map(lined, seen.stores)),
+        starts=tuple(replace(x, rows=(*x.rows, 0)) for x in seen.starts),
+        heads=seen.heads and replace(seen.heads, rows=(*seen.heads.rows, 0)),
+    )
+    for shape in for_beside(n, count, words(plan, layout)):
+        made = Columns(shape, _grouped(seen, shape), 1, crosswise=count, chip=chip)
+        if made.fits(plan):
             return made
     return None
 

@@ -23,6 +23,7 @@ from upsweep.gpu import (
     lanes,
     params,
     shapes,
+    shortwise,
     stepwise,
     sweeps,
 )
@@ -215,6 +216,8 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Choice]:
         return plan, lines
     if (copies := bringing.choose(plan, layout, chip)) is not None:
         return plan, copies
+    if (shorts := shortwise.choose(plan, layout, chip)) is not None:
+        return shorts
     across = crosswise.choose(plan, layout, chip)
     steps = None if across and across[1].kernel == "crosswise" else stepwise.choose(plan, layout, chip)
     if (made := steps or across) is not None:

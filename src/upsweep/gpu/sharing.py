@@ -7,8 +7,8 @@ from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
 from upsweep.gpu import functions, params
-from upsweep.gpu.demands import costly
-from upsweep.gpu.layout import Lane, Layout, mode, patched
+from upsweep.gpu.demands import costly, turned_piece
+from upsweep.gpu.layout import Lane, Layout, mode, patched, turned
 from upsweep.gpu.lines import scanned
 from upsweep.gpu.shapes import Shape
 from upsweep.gpu.shapes.tiles import WIDER
@@ -144,10 +144,22 @@ def patches(layout: Layout, shape: Shape) -> list[int]:
     end, places = 0, []
     for x in layout.loads:
         places.append(-1 if x.still else end)
-        end += 0 if x.still else patch(shape, x) if patched(x) else _list(shape, x.size)
+        end += 0 if x.still else _patch_read(layout, shape, x) if patched(x) else _list(shape, x.size)
+    # Results that are turned take the places of all inputs.
+    end = max([end, *(_patch_read(layout, shape, y) for y in layout.stores if is_skewed(layout, shape, y))])
     # What each lane keeps of the lanes before it: a line, in an odd number of words.
     kept = 128 * shape.strips * (layout.dims[-1] | 1) if shape.flat else 0
     return [*places, end + kept]
+
+
+def is_skewed(layout: Layout, shape: Shape, x: Lane) -> bool:
+    """Whether narrow items that touch along the axis come or go in words that lines share."""
+    return not shape.cross and turned(x) and turned_piece(layout, x, shape.items) < 4
+
+
+def _patch_read(layout: Layout, shape: Shape, x: Lane) -> int:
+    """A patch with a word more for each column whose items begin within words."""
+    return patch(shape, x) + 128 * shape.vector * is_skewed(layout, shape, x)
 
 
 def _list(shape: Shape, size: int) -> int:
@@ -184,7 +196,11 @@ def places_of_lines(plan: Plan, layout: Layout, shape: Shape) -> list[int]:
     """
     if shape.apart and not plan.reduce:
         return results_of_lines(plan, layout, shape)[:-1]
-    kept = [x for x in zip(layout.loads, patches(layout, shape)) if patched(x[0])]
+    kept = [
+        x
+        for x in zip(layout.loads, patches(layout, shape))
+        if patched(x[0]) and (shape.cross or not turned(x[0]))
+    ]
     if shape.cross:
         kept = [(x, at) for x, at in kept if x.rows[-1] == x.size]
     free = [((x.size, x.begins() if shape.loose else ()), at) for x, at in kept]
@@ -204,8 +220,8 @@ def patch(shape: Shape, x: Lane) -> int:
     """Bytes of a warp's items: one more line for each of several runs."""
     runs, line = _runs(shape), abs(pitch(shape, x))
     if shape.cross and shape.stretch:
-        stretch = shape.items * line
-        return shape.stretch * x.size // line * (stretch + (line - stretch) % 128 // 16 * 16)
+        stretch = runs * (shape.items * line + 16 * (runs > 1))
+        return shape.stretch * x.size // line * (stretch + (max(line, 16 * runs) - stretch) % 128 // 16 * 16)
     if shape.loose:
         most, gap = (
             (line, _pad(shape, x.size, line)) if shape.stretch else (shape.lanes * shape.vector * x.size, 0)

@@ -4,10 +4,12 @@ Blocks walk tiles of rows, as `bringing` cuts them, down the axis."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from upsweep.gpu import bringing, bytewise
+from upsweep.gpu.choice import Choice
 from upsweep.gpu.demands import any_order
 from upsweep.gpu.layout import Layout
 from upsweep.gpu.shapes import LINE, Chip
@@ -15,6 +17,8 @@ from upsweep.gpu.shapes.bringing import BROUGHT, PIECES, SECTOR, STAGES, STEPPED
 from upsweep.gpu.sharing import rounded_up
 from upsweep.operator import Operator
 from upsweep.plan import Plan
+
+Tiles = TypeVar("Tiles", bound=Choice)
 
 
 @dataclass(frozen=True)
@@ -91,11 +95,12 @@ def choose(plan: Plan, layout: Layout, chip: Chip) -> tuple[Plan, Stepwise] | No
         stages = blocks and min(STAGES, chip.shared // blocks // (tiles.stage + 256))
         if stages > 2 and tiles.are_enough and not (tiles.in_words and y.along % 4):
             tiles = replace(tiles, shape=replace(tiles.shape, blocks=blocks, stages=stages))
-            return _of_words(plan, tiles, op) if op is not None and words else (plan, tiles)
+            return of_words(plan, tiles, op) if op is not None and words else (plan, tiles)
     return None
 
 
-def _of_words(plan: Plan, tiles: Stepwise, op: Operator) -> tuple[Plan, Stepwise]:
+def of_words(plan: Plan, tiles: Tiles, op: Operator) -> tuple[Plan, Tiles]:
+    """The same scan of words of narrow items."""
     word = np.dtype(np.uint32)
     truths = replace(tiles.layout, truths=plan.accumulators[0].kind == "b")
     words = replace(plan, op=op, loads=(word,), accumulators=(word,), stores=(word,))
@@ -104,16 +109,24 @@ def _of_words(plan: Plan, tiles: Stepwise, op: Operator) -> tuple[Plan, Stepwise
 
 def _fit(plan: Plan, layout: Layout) -> bool:
     """Whether single items are scanned that lie across the axis, but in no lines of columns."""
+    if not are_single(plan, layout):
+        return False
+    (x,), (y,) = layout.loads, layout.stores
+    size, line = plan.loads[0].itemsize, layout.dims[-1] * x.size
+    across = min(abs(x.along), abs(y.along)) > max(x.size, y.size) == size and x.grain() >= size
+    lines = x.rows[-1] == x.size and y.rows[-1] == y.size and line >= LINE
+    return across and not lines
+
+
+def are_single(plan: Plan, layout: Layout) -> bool:
+    """Whether rows of single items are scanned as they are, which start alike and share their segments."""
     loads, stores = plan.loads, [d for d in plan.stores if d is not None]
     alone = (
         len(loads) == len(plan.accumulators) == 1 and [*loads] == stores and plan.map is plan.finish is None
     )
     if not alone or plan.reduce or plan.ahead is not None or not layout.dims:
         return False
-    (x,), (y,) = layout.loads, layout.stores
-    size, line = loads[0].itemsize, layout.dims[-1] * x.size
     shared = layout.heads is None or layout.listed
-    moving = layout.n > 1 and all(x.rows) and all(start.told for start in layout.starts)
-    across = min(abs(x.along), abs(y.along)) > max(x.size, y.size) == size and x.grain() >= size
-    lines = x.rows[-1] == x.size and y.rows[-1] == y.size and line >= LINE
-    return shared and moving and across and not lines
+    return (
+        shared and layout.n > 1 and all(layout.loads[0].rows) and all(start.told for start in layout.starts)
+    )

@@ -69,9 +69,8 @@ struct Mover {
               if (q < HEIGHT && j + q < p.n)
 #pragma unroll
                 for (int b = 0; b < SIZE; b += GRAIN) copy_async<GRAIN>(shared + q * SIZE + b, from + q * along + b);
-          } else if constexpr (Input<i.value>::lies == ITEMS_NEAR)
-            Patch::each_piece(from, along, p.in_column[i.value], p.n - j, columns, lane,
-                              [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); });
+          } else if constexpr (items_touch(Input<i.value>::lies))
+            Patch::load(shared, from, along, p.in_column[i.value], p.n - j, columns, lane);
           else if constexpr (CROSS > 0)
             Patch::load(shared, from, p.in_strides[i.value], p.in_column[i.value], p.n - j, columns, lines_of(p, at), lane);
           else Patch::load(shared, from, along, p.n - j, columns, lane);
@@ -95,7 +94,10 @@ struct Mover {
     each<INPUTS>([&](auto i) {
       constexpr int SIZE = sizeof(typename Input<i.value>::Load);
       const char* from = first_of<i.value>(p, at, j);
-      if constexpr (Input<i.value>::lies == ITEMS_NEAR) fetch_lines<WIDTH, HEIGHT * SIZE>(from, p.in_column[i.value], columns, items * SIZE, lane);
+      if constexpr (items_touch(Input<i.value>::lies)) {
+        if (Input<i.value>::lies == ITEMS_BACKWARDS) from -= (items - 1) * SIZE;
+        fetch_lines<WIDTH, HEIGHT * SIZE>(from, p.in_column[i.value], columns, items * SIZE, lane);
+      }
       else if constexpr (Input<i.value>::lies >= SIDE_WHOLE)
         ColumnPatch<i.value>::fetch(from, p.in_strides[i.value], p.in_column[i.value], items, lane);
       else if constexpr (CROSS > 0 && Input<i.value>::lies > ITEMS_NEAR)
@@ -118,9 +120,10 @@ struct Mover {
         const Load* from = (const Load*)(patch(k) + Input<n.value>::at) + run(strip) * ITEMS;
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(from[i]);
-      } else if constexpr (Input<n.value>::lies == ITEMS_NEAR) {
+      } else if constexpr (items_touch(Input<n.value>::lies)) {
+        const int column = 32 * v + lane;
         Load raw[ITEMS];
-        ColumnPatch<n.value>::read(patch(k) + Input<n.value>::at, 32 * v + lane, raw);
+        ColumnPatch<n.value>::read(patch(k) + Input<n.value>::at, column, first_of<n.value>(p, at, first(at)) + column * p.in_column[n.value], raw);
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) get<n.value>(given[i]) = convert<Value>(raw[i]);
       } else {
@@ -270,19 +273,17 @@ struct Mover {
   // Results that touch along the axis are turned in the place of the items.
   template <int O> __device__ __forceinline__ void write_turned(int k, const Spot& at, const Result (&y)[ITEMS]) const {
     typedef typename Output<O>::Store Store;
-    typedef Turned<Store, Output<O>::grain> Results;
-    static_assert(Output<O>::lies != ITEMS_NEAR || (VECTOR == 1 && SUBS == 1 && Results::BYTES <= WARP_BYTES));
+    typedef ResultPatch<O> Results;
+    static_assert(VECTOR == 1 && SUBS == 1 && Results::BYTES <= WARP_BYTES);
     const Strides& st = p.out_strides[O];
-    i64 j = first(at);
-    char* to = p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * p.out_column[O];
+    const i64 j = first(at), across = p.out_column[O];
+    char* to = p.out[O] + row_offset(p, st, at.row) + j * st.along + at.column * across;
     Store raw[ITEMS];
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) raw[i] = convert<Store>(get<O>(y[i]));
     __syncwarp();  // all lanes have read what lies there
-    Results::write(patch(k), lane, raw);
+    Results::write(patch(k), lane, to + lane * across, raw);
     __syncwarp();  // all lanes have written theirs
-    typedef typename Results::Piece Piece;
-    Results::each_piece(to, st.along, p.out_column[O], p.n - j, p.columns - at.column, lane,
-                        [&](int place, char* at) { *(Piece*)at = *(const Piece*)(patch(k) + place); });
+    Results::store(patch(k), to, st.along, across, p.n - j, p.columns - at.column, lane);
   }
 };

@@ -58,14 +58,14 @@ template <class T, int GRAIN> struct Turned {
     return (column * PIECES + (piece ^ (column / SAME_BANKS % PIECES))) * GRAIN;
   }
   typedef typename bits_of<GRAIN>::type Piece;
-  // This column's items, piece by piece.
-  static __device__ __forceinline__ void read(const char* shared, int column, T (&x)[ITEMS]) {
+  // This column's items, piece by piece; the first one lies at `at` in memory.
+  static __device__ __forceinline__ void read(const char* shared, int column, const char* at, T (&x)[ITEMS]) {
     Piece pieces[PIECES];
 #pragma unroll
     for (int i = 0; i < PIECES; i++) pieces[i] = *(const Piece*)(shared + place(column, i));
     memcpy(x, pieces, sizeof x);
   }
-  static __device__ __forceinline__ void write(char* shared, int column, const T (&x)[ITEMS]) {
+  static __device__ __forceinline__ void write(char* shared, int column, const char* at, const T (&x)[ITEMS]) {
     Piece pieces[PIECES];
     memcpy(pieces, x, sizeof x);
 #pragma unroll
@@ -79,6 +79,99 @@ template <class T, int GRAIN> struct Turned {
 #pragma unroll
     for (int c = 0; c < WIDTH; c += AT_ONCE, at = stepped(at, AT_ONCE * across))
       if (c + lane / PIECES < exist) move(place(c + lane / PIECES, piece), at);
+  }
+  static __device__ __forceinline__ void load(char* shared, const char* from, i64 along, i64 across, i64 items, i64 columns, int lane) {
+    each_piece(from, along, across, items, columns, lane, [&](int place, const char* at) { copy_async<GRAIN>(shared + place, at); });
+  }
+  static __device__ __forceinline__ void store(const char* shared, char* to, i64 along, i64 across, i64 items, i64 columns, int lane) {
+    each_piece(to, along, across, items, columns, lane, [&](int place, char* at) { *(Piece*)at = *(const Piece*)(shared + place); });
+  }
+};
+
+// The same of narrow items whose runs begin within words, or lie BACK to front. A run comes and goes in the words that it shares with
+// its neighbours, one word more than it fills, so that lanes that read runs meet each bank once.
+template <class T, bool BACK> struct Skewed {
+  static constexpr int SIZE = sizeof(T), RUN = ITEMS * SIZE, WORDS = RUN / 4, PITCH = RUN + 4, BYTES = WIDTH * PITCH;
+  static constexpr int AT_ONCE = 32 / WORDS;
+  static_assert(SIZE < 4 && WORDS <= 32);
+  // The lowest address of the run whose first item lies at `at`, and the byte of a word with which it begins.
+  template <class P> static __device__ __forceinline__ P* low(P* at) { return BACK ? at - (RUN - SIZE) : at; }
+  static __device__ __forceinline__ int phase(const char* low) { return (int)((u64)low & 3); }
+  // The bytes of a run that exist, of so many items.
+  struct Span {
+    int from, to;
+    __device__ __forceinline__ explicit Span(i64 items) {
+      const int bytes = (int)max((i64)0, min(items, (i64)ITEMS)) * SIZE;
+      from = BACK ? RUN - bytes : 0;
+      to = from + bytes;
+    }
+  };
+
+  static __device__ __forceinline__ void read(const char* shared, int column, const char* at, T (&x)[ITEMS]) {
+    const u32 *words = (const u32*)(shared + column * PITCH), bits = 8 * phase(low(at));
+    u32 run[WORDS], before = words[0];
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) {
+      const u32 next = words[i + 1];
+      run[i] = __funnelshift_r(before, next, bits);
+      before = next;
+    }
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) memcpy(&x[i], (const char*)run + (BACK ? ITEMS - 1 - i : i) * SIZE, SIZE);
+  }
+  static __device__ __forceinline__ void write(char* shared, int column, const char* at, const T (&x)[ITEMS]) {
+    u32 *words = (u32*)(shared + column * PITCH), run[WORDS], before = 0;
+    const u32 bits = 8 * phase(low(at));
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) memcpy((char*)run + (BACK ? ITEMS - 1 - i : i) * SIZE, &x[i], SIZE);
+#pragma unroll
+    for (int i = 0; i < WORDS; i++) {
+      words[i] = __funnelshift_l(before, run[i], bits);
+      before = run[i];
+    }
+    words[WORDS] = __funnelshift_l(before, 0, bits);
+  }
+
+  // Calls move(place in shared memory, its address, first byte behind the begin of the run) for all words but the last of each run.
+  template <class P, class F> static __device__ __forceinline__ void each_word(P* at, i64 across, i64 columns, int lane, F&& move) {
+    const int own = lane % WORDS, exist = (int)min(columns, (i64)WIDTH);
+    P* line = low(at) + lane / WORDS * across;
+#pragma unroll
+    for (int c = 0; c < WIDTH; c += AT_ONCE, line = stepped(line, AT_ONCE * across)) {
+      const int column = c + lane / WORDS, byte = 4 * own - phase(line);
+      if (column < exist) move(column * PITCH + 4 * own, line + byte, byte);
+    }
+  }
+  static __device__ __forceinline__ void load(char* shared, const char* from, i64, i64 across, i64 items, i64 columns, int lane) {
+    const Span span(items);
+    auto copy = [&](int place, const char* at, int byte) {
+      if (byte < span.to && byte + 4 > span.from) copy_async<4>(shared + place, at);
+    };
+    each_word(from, across, columns, lane, copy);
+#pragma unroll
+    for (int c = lane; c < WIDTH; c += 32) {
+      const char* line = low(from) + c * across;
+      if (c < columns) copy(c * PITCH + RUN, line + RUN - phase(line), RUN - phase(line));
+    }
+  }
+  static __device__ __forceinline__ void store(const char* shared, char* to, i64, i64 across, i64 items, i64 columns, int lane) {
+    const Span span(items);
+    each_word(to, across, columns, lane, [&](int place, char* at, int byte) {
+      if (byte >= span.from && byte + 4 <= span.to) *(u32*)at = *(const u32*)(shared + place);
+    });
+    // A lane stores the items at the ends of a run that fill no word.
+#pragma unroll
+    for (int c = lane; c < WIDTH; c += 32) {
+      char* line = low(to) + c * across;
+      const int begin = phase(line), first = (span.from + begin + 3 & ~3) - begin, last = (span.to + begin & ~3) - begin;
+      auto put = [&](int byte) {
+        if (byte >= span.from && byte < span.to && c < columns) *(T*)(line + byte) = *(const T*)(shared + c * PITCH + begin + byte);
+      };
+#pragma unroll
+      for (int b = 4 - SIZE; b > 0; b -= SIZE) put(first - b);
+#pragma unroll
+      for (int b = 0; b < 4 - SIZE; b += SIZE) if (last + b >= first) put(last + b);
+    }
   }
 };
 
@@ -141,12 +234,16 @@ template <class T, int GRAIN, bool CROSSES, bool KEPT = false, int SPLIT = 1> st
 // pieces of GRAIN bytes. Between the stretches lie as many bytes as let lanes meet each bank once, as far as pieces allow.
 template <class T, int GRAIN, int PITCH, bool CROSSES> struct Stretches {
   static constexpr int SIZE = sizeof(T), NEAR = CROSSES ? CROSS : SIDE, FAR = CROSSES ? SIDE : CROSS, LINE = PITCH;
-  static constexpr int BYTES_EACH = HEIGHT * NEAR * SIZE, STEP = BYTES_EACH + ((NEAR * SIZE - BYTES_EACH) % 128 + 128) % 128 / 16 * 16;
-  static constexpr int RUN = ITEMS * LINE, BYTES = FAR * STEP, PER = BYTES_EACH / GRAIN;
-  static_assert(STRIPS == 1 && SUBS == 1 && BYTES_EACH % GRAIN == 0);
+  static constexpr int BYTES_EACH = HEIGHT * NEAR * SIZE, BYTES_RUN = ITEMS * NEAR * SIZE, PER = BYTES_EACH / GRAIN;
+  // Between the runs of a column lie PAD bytes for the same reason.
+  static constexpr int PAD = SUBS > 1 ? 16 : 0, HELD = BYTES_EACH + SUBS * PAD, APART = max_of(NEAR * SIZE, SUBS * 16);
+  static constexpr int STEP = HELD + ((APART - HELD) % 128 + 128) % 128 / 16 * 16;
+  static constexpr int RUN = ITEMS * LINE + (PITCH < 0 ? -PAD : PAD), BYTES = FAR * STEP;
+  static_assert(STRIPS == 1 && BYTES_RUN % GRAIN == 0);
   typedef typename bits_of<GRAIN>::type Piece;
   typedef typename bits_of<SIZE>::type Unit;
-  static __device__ __forceinline__ int origin(const char*, i64) { return PITCH < 0 ? -(HEIGHT - 1) * PITCH : 0; }
+  static __device__ __forceinline__ int origin(const char*, i64) { return PITCH < 0 ? padded(-(HEIGHT - 1) * PITCH) : 0; }
+  static __device__ __forceinline__ int padded(int byte) { return byte + (PAD ? byte / BYTES_RUN * PAD : 0); }
   static __device__ __forceinline__ int column(int i) {
     const int own = min(i, CROSS * SIDE - 1), line = own / SIDE, side = own % SIDE;
     return CROSSES ? side * STEP + line * SIZE : line * STEP + side * SIZE;
@@ -161,13 +258,13 @@ template <class T, int GRAIN, int PITCH, bool CROSSES> struct Stretches {
     if (PITCH < 0) at += (HEIGHT - 1) * st.along;
     if (items >= HEIGHT) {
 #pragma unroll 8
-      for (int c = lane; c < FAR * PER; c += 32) move(c / PER * STEP + c % PER * GRAIN, at + c / PER * step + c % PER * GRAIN, Int<GRAIN>{});
+      for (int c = lane; c < FAR * PER; c += 32) move(c / PER * STEP + padded(c % PER * GRAIN), at + c / PER * step + c % PER * GRAIN, Int<GRAIN>{});
     } else {
       const int some = max((int)items, 0) * NEAR, first = PITCH < 0 ? HEIGHT * NEAR - some : 0;
 #pragma unroll 1
       for (int c = lane; c < FAR * some; c += 32) {
         const int byte = (first + c % some) * SIZE;
-        move(c / some * STEP + byte, at + c / some * step + byte, Int<SIZE>{});
+        move(c / some * STEP + padded(byte), at + c / some * step + byte, Int<SIZE>{});
       }
     }
   }

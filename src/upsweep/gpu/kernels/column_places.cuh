@@ -4,6 +4,8 @@
 template <class T, int GRAIN, int PITCH, int PHASE, int LIES> struct PatchOf { typedef Loose<T, PITCH, PHASE> type; };
 template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, COLUMNS_NEAR> { typedef Patch<T, GRAIN> type; };
 template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, ITEMS_NEAR> { typedef Turned<T, GRAIN> type; };
+template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, ITEMS_WITHIN> { typedef Skewed<T, false> type; };
+template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, ITEMS_BACKWARDS> { typedef Skewed<T, true> type; };
 template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, SIDE_NEAR> { typedef Square<T, GRAIN, false> type; };
 template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, CROSS_NEAR> { typedef Square<T, GRAIN, true> type; };
 template <class T, int GRAIN, int PHASE> struct PatchOf<T, GRAIN, 0, PHASE, CROSS_KEPT> { typedef Square<T, GRAIN, true, true> type; };
@@ -14,6 +16,8 @@ template <int I> using ColumnPatch =
   typename PatchOf<typename Input<I>::Load, Input<I>::grain, Input<I>::pitch, Input<I>::begin, Input<I>::lies>::type;
 template <int O> using ResultPatch =
   typename PatchOf<typename Output<O>::Store, Output<O>::grain, Output<O>::pitch, Output<O>::begin, Output<O>::lies>::type;
+// Whether the items of a column are neighbours.
+constexpr bool items_touch(int lies) { return lies >= ITEMS_NEAR && lies <= ITEMS_BACKWARDS; }
 typedef typename PatchOf<u8, HEADS_GRAIN, HEADS_PITCH, HEADS_BEGIN, COLUMNS_NEAR>::type HeadPatch;
 
 // One list of heads for all columns, in words as they lie in memory: the heads of a warp's items.

@@ -188,7 +188,7 @@ struct Worker : Mover {
       if constexpr (Output<o.value>::run > 1) write_sums<o.value>(j, 32 * v + own, at, y);
       else if constexpr (Output<o.value>::line > 1) write_line_sums<o.value>(j, v, at, y);
       else if constexpr (Output<o.value>::at >= 0) put_in_line<o.value>(k, v, strip, at, y);
-      else if constexpr (Output<o.value>::lies == ITEMS_NEAR) write_turned<o.value>(k, at, y);
+      else if constexpr (items_touch(Output<o.value>::lies)) write_turned<o.value>(k, at, y);
       else if constexpr (!REDUCE && GATHERED<o.value>) write_runs<o.value>(k, at, y);
       else {
         constexpr int SIZE = sizeof(Store), GRAIN = Output<o.value>::grain < SIZE ? Output<o.value>::grain : SIZE;

@@ -14,8 +14,9 @@ typedef float f32; typedef double f64;
 //   LOOSE     one row or several, of items of up to four bytes, which threads turn in registers both ways
 //   PLACED    rows of bytes that may be cut anywhere, and so are cut where memory's pieces end
 enum Mode { ALIGNED, SHIFTED, STRIDED, DENSE, EVEN, LOOSE, PLACED };
-// Along what the neighbours of a tile of columns lie: columns, items of one column, the lines of a rectangle of columns, or across these.
-enum Lies { COLUMNS_NEAR, ITEMS_NEAR, SIDE_NEAR, CROSS_NEAR, CROSS_KEPT, CROSS_BYTES, SIDE_WHOLE, CROSS_WHOLE };
+// Along what the neighbours of a tile of columns lie: columns, items of one column (WITHIN words, in order or BACKWARDS), the lines of a
+// rectangle of columns, or across these.
+enum Lies { COLUMNS_NEAR, ITEMS_NEAR, ITEMS_WITHIN, ITEMS_BACKWARDS, SIDE_NEAR, CROSS_NEAR, CROSS_KEPT, CROSS_BYTES, SIDE_WHOLE, CROSS_WHOLE };
 
 struct b8 { u8 bits; };                     // a bool in memory
 struct f16 { u16 bits; };

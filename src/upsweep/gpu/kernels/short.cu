@@ -2,8 +2,8 @@
 // axis: then nothing is shared and nobody waits. Or they lie one behind another in some arrays (BEHIND): then a block copies its
 // stretch of memory as it lies, in whole pieces of 16 bytes, by way of shared memory.
 #include "params.cuh"
+#include "short_rows.cuh"
 #include "stretch.cuh"
-#include "thread.cuh"
 
 // Rows that may lie apart (GAP), and come with what lies between them, which stays as it is where they go.
 template <class T> struct Rows : Stretch<T> {
@@ -39,9 +39,6 @@ template <class T> struct Rows : Stretch<T> {
     if (at < bytes) { fetch_end(from + at, 0); fetch_end(from + at + row, 1); }
   }
 };
-
-// Bit k: item k of a row starts a segment.
-typedef typename bits_of<(ITEMS > 32 ? 8 : 4)>::type Heads;
 
 struct Thread {
   const Params& p;
@@ -194,31 +191,7 @@ struct Thread {
     for (int k = 1; k < ITEMS; k++) if (has(k)) bits |= (Heads)(from[k * p.heads_strides.along] != 0) << k;
     return bits;
   }
-
-  __device__ __forceinline__ void scan(Item (&x)[ITEMS], Heads heads, const Item& start) const {
-    if constexpr (SEQUENTIAL) {
-      Prefix state{start, INITIAL};
-      results_in_order(x, heads, state, start);
-    } else {
-      Heads swept = heads;
-      up_sweep(x, swept);
-      Prefix before{start, INITIAL}, after = before;
-      fold(after, element(x[ITEMS - 1], swept >> (ITEMS - 1) & 1), start);
-      results(x, heads, swept, before, after.value, start);
-    }
-  }
 };
-
-// The bits of a list that all rows share: a lane looks at one head of 32 for its warp.
-__device__ __forceinline__ Heads listed_heads(const Params& p) {
-  Heads bits = 0;
-#pragma unroll
-  for (int first = 0; first < ITEMS; first += 32) {
-    const int k = first + threadIdx.x % 32;
-    bits |= (Heads)__ballot_sync(0xffffffffu, k > 0 && k < p.n && p.heads[k * p.heads_strides.along] != 0) << first;
-  }
-  return bits;
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid_constant__ Params p) {
   await_marks();
@@ -247,7 +220,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) upsweep_short(const __grid
     if (INITIAL || EXCLUSIVE) start = start_of(p, row, own.existing(column + v));
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) x[k] = Map()(given[v][k], index_of(p, k));
-    own.scan(x, SEGMENTED ? own.heads(v, listed) : Heads{}, start);
+    scan_row(x, SEGMENTED ? own.heads(v, listed) : Heads{}, start);
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) y[v][k] = Finish()(x[k], given[v][k], index_of(p, k));
   }

@@ -47,23 +47,19 @@ LINES, PERIOD, TIMES = 1 << 14, 1 << 14, 8
 """Bytes of lines that are copies of one line, from which threads put pieces together once for all of them, bytes that have a
 piece for each thread of several blocks, and how often a thread stores its piece at most."""
 
-PART = 1 << 28
-"""Bytes that are brought at once: the copies of a larger scan take each other's place."""
+PART, PART_SIDE = 1 << 28, 64
+"""Bytes that are brought at once, as the copies of a larger scan take each other's place; and the least neighbours of a part, as
+fewer would be brought by a few bytes: 7 x 14392 x 888 i4, of which parts had 5 and 2 of 7 neighbours, .324 -> .436 of a copy
+(H200)."""
 
 SECTOR = 32
 """Bytes that memory hands over at least. Neighbours so far apart along the axis, where others are nearer, are brought together;
 and so are lines of columns of so few bytes."""
 
-TURNED = 4
-"""Bytes from which a tile of columns turns items that touch along the axis; with fewer at once, the array is brought first. Of a
-copy (H200), turned in the tile -> brought: truths of 3611 x 20342 transposed along axis 0 .157 -> .192, along axis 1 .149 ->
-.173, bf16 of 8192 x 8192 backwards .31 -> .47; but bf16 by keys of 8191 x 12289 along axis 1 .25 -> .235."""
-
 ALONG = 256
 """Items of a row from which bytes and halves that lie along memory in an input are scanned there, and their results brought, as
 columns that begin within words are slower than rows. Of a copy (H200), along axis 0 of transposed arrays, columns -> so: truths
-of 3611 x 20342 .32 -> .36, bytes by lengths 3001 x 40001 .28 -> .31, f2 of 4097 x 10343 .28 -> .37, i2 of 301 x 200001 .19 ->
-.29."""
+of 3611 x 20342 .32 -> .36, bytes by lengths 3001 x 40001 .28 -> .31."""
 
 SQUARE, SQUARE_LEAST = 16, 20 << 20
 """Bytes of a piece from which the results of a rectangle of columns of two bytes are turned in the tile; with less at once, an

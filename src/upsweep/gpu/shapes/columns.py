@@ -331,6 +331,30 @@ def for_turned(shape: Shape, size: int, piece: int) -> Shape:
     return replace(shape, items=items, blocks=2) if items > shape.items else shape
 
 
+SKEWED_LOWER = 1.1
+"""So many times higher are such tiles that are left for tiles of half the height: bf16 of 2057 x 16204 .453 -> .484 of a copy
+(H200)."""
+
+
+def for_skewed(shape: Shape, n: int) -> Shape:
+    """Tiles of inputs of two bytes that touch along the axis and begin within words, whose results begin within sectors: lines of
+    these are twice as wide, as blocks share the sectors at their ends. Of a copy (H200), brought first -> by lines of 64 bytes ->
+    so: bf16 of 8191 x 12289 transposed along axis 0 .395 -> .406 -> .455, of 13957 x 15084 by keys .338 -> .459 -> .476, f2 of
+    4097 x 10343 .337 -> .416 -> .428, i2 of 301 x 200001 .301 -> .387 -> .404, of 30001 x 1000 by flags .275 -> .483 -> .510; in
+    half the warps .414, .459, .395, .327, .483, and by 256 bytes .369, .454, .303, .234, .462. Where results begin at sectors,
+    8192 x 8192 backwards, .465 -> .707 -> .626."""
+    items = shape.items
+    while items > HEADS and SKEWED_LOWER * _covered(n, items // 2 * shape.warps) < _covered(
+        n, items * shape.warps
+    ):
+        items //= 2
+    return replace(shape, items=items, vector=2, blocks=2)
+
+
+def _covered(n: int, tile: int) -> int:
+    return -(-n // tile) * tile
+
+
 MANY = 4
 """The most words of an item whose lines begin anywhere and go in pieces of 16 bytes; of two bytes that are read again more,
 within segments where lines begin within sectors. Gradients of 1535 columns of bf16 ran at .10 of a copy item by item, so at .545,

@@ -51,6 +51,25 @@ def for_stretches(n: int, columns: int, lines: int) -> Iterator[Shape]:
         yield Shape(items, most, 1, vector=vector, stages=stages, apart=True, cross=lines, stretch=count)
 
 
+BESIDE_MOST, BESIDE = 16, ((32, 8, 2, 3), (32, 8, 2, 2), (16, 8, 2, 2), (16, 8, 2, 1))
+"""The most rows that lie one beside another in some arrays, and each by itself in the others, of which a warp holds several runs;
+and items of four bytes, warps, stages and blocks of their tiles, the best first that fits. Of a copy (H200), brought first ->
+so: 3 of 1851330 f8 in Fortran's order .351 -> .482, 7 of i8 .362 -> .494, 12 of c8 .423 -> .701, 2 of i4 .398 -> .703, 5 of f4
+by flags .410 -> .452, 9 backwards .383 -> .542, 16 .408 -> .694. In three stages .469, .448, .729, .663, .467, .540, .648; of
+half the items .374, .396, .421, .521, .327, .391, .635; in four warps .450, .460, .656, .524, .429, .487, .676."""
+
+
+def for_beside(n: int, rows: int, words: int) -> Iterator[Shape]:
+    """Tiles of all such rows, of items of so many registers."""
+    lanes = power_of_two(rows)
+    if not 2 <= rows <= BESIDE_MOST or words > 4:
+        return
+    for most_items, most, stages, blocks in BESIDE:
+        items = most_items // power_of_two(words)
+        warps = min(most, power_of_two(-(-n // (items * 32 // lanes))))
+        yield Shape(items, warps, blocks, lanes=lanes, stages=stages, apart=True, cross=rows, stretch=rows)
+
+
 WALKED = {1: (64, 96), 2: (64, 96), 4: (32, 64), 8: (32, 64), 16: (16, 64)}
 """Lines of a rectangle that a block of four warps walks, by the bytes of the smallest result, and the least such rectangles, as
 few leave multiprocessors idle. Of a copy (H200), by tickets or brought first -> walked: (256, 1000, 256) permuted (2, 1, 0) f4
