@@ -361,6 +361,10 @@ def test_tiles_that_wait_for_those_above_them(exclusive, segmented, started, tun
                 y, case.op, axis=0, out=y, exclusive=exclusive, initial=start, segments=flags, threads=threads
             )
             assert y.tobytes() == want.tobytes(), (rows, columns, threads)
+            if not (exclusive or segmented):
+                # Past the cache, the rows behind those that are summed are fetched.
+                sums = up.reduce(x, case.op, axis=0, initial=start, threads=threads)
+                assert sums.tobytes() == want[-1].tobytes(), (rows, columns, threads)
 
 
 @pytest.mark.parametrize(

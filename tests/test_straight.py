@@ -8,6 +8,7 @@ import pytest
 
 import upsweep as up
 from portions import every
+from upsweep import cpu
 from upsweep.cpu import launch, straight, tuning
 
 
@@ -213,3 +214,14 @@ def test_one_of_the_floats_in_order_through_functions(tuned):
     for form in ({"map": lambda v: -v}, {"finish": lambda p: -p}):
         asked = {"order": "sequential", **form}
         assert up.scan(x, "max", **asked).tobytes() == up.scan(x, "max", engine="numpy", **asked).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("threads", "mib", "used"), [(2, 8, 1), (2, 16, 2), (16, 2, 1), (16, 4, 8), (16, 8, 16)]
+)
+def test_a_row_is_shared_where_threads_pay(threads, mib, used, monkeypatch):
+    """It is summed before it is scanned, so that two threads take as long as one; from eight on 4 MiB pay."""
+    asked = []
+    monkeypatch.setattr(cpu, "at_work", lambda _, launch, *__: asked.append(launch.threads))
+    up.scan(np.zeros(mib << 18, "i4"), threads=threads)
+    assert asked == [used]

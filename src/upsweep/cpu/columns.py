@@ -11,7 +11,20 @@ from upsweep.cpu.frame import aim, ask, fill, move_line, panel_row, part, place_
 from upsweep.cpu.memory import of_words
 from upsweep.cpu.staged import next_strip
 from upsweep.cpu.words import BEFORE as BEFORE_ITEMS
-from upsweep.cpu.words import BEHIND, CLASH, LINE, NOTHING, NOWHERE, PASS, ROW, SINK_WORDS, Part, Sink, Word
+from upsweep.cpu.words import (
+    BEHIND,
+    CLASH,
+    LINE,
+    NOTHING,
+    NOWHERE,
+    PASS,
+    ROW,
+    SINK_WORDS,
+    SUM,
+    Part,
+    Sink,
+    Word,
+)
 
 COMPONENTS, VALUES, EXCLUSIVE, SINKS, SINK_AT, INPUTS, LANES, PITCH, PAST, REDUCE, SHORT, STATUS, BACKWARD = map(
     int,
@@ -73,8 +86,8 @@ def ask_pass(L, A, past, w, m, down):
 @of_words
 def pass_groups(L, A, first, done, w, m, down):
     """Sweep m rows of whole groups of columns, from array to array."""
-    components, values, past = peek(L, COMPONENTS), peek(L, VALUES), down and peek(L, PAST)
-    shift = peek(L, EXCLUSIVE)
+    components, values, shift = peek(L, COMPONENTS), peek(L, VALUES), peek(L, EXCLUSIVE)
+    reduce, past = peek(L, REDUCE), peek(L, PAST)
     aim_pass(L, A, done)
     here, steps = 2 * values + components, 3 * values + 2 * components
     for c in range(components):
@@ -89,7 +102,10 @@ def pass_groups(L, A, first, done, w, m, down):
             past = past and (target | along) & (peek(L, LANES) * size - 1) == 0
         poke(A, here + components + c, target)
         poke(A, steps + components + c, along)
-    ask_pass(L, A, past, w, m, down)
+    if reduce and past and not down:
+        ask(L, A, SUM, 0, w, 0, 0, 0)
+    else:
+        ask_pass(L, A, past and not reduce, w, m, down)
 
 
 @of_words

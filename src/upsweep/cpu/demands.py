@@ -12,11 +12,13 @@ from upsweep.plan import Plan
 
 def wanted_threads(plan: Plan, strides: tuple[Strides, ...]) -> int:
     """The threads that pay for a plan. One row that is scanned straight through takes one thread less time than others do."""
-    fast = plan.rows == 1 and not (plan.reduce or plan.segmented) and free(plan.op, plan.accumulators)
+    most = plan.threads or cores.wanted()
+    alone = plan.rows == 1 and not (plan.reduce or plan.segmented) and free(plan.op, plan.accumulators)
+    fast = alone and most < tuning.PARALLEL_MANY
     least = tuning.PARALLEL_BYTES * (tuning.PARALLEL_STRAIGHT if fast else 1)
     size = read_size(plan, strides) * plan.n * plan.rows
     pay = tuning.PARALLEL * size // max(1, least) if size >= least else 1
-    return max(1, min(plan.threads or cores.wanted(), pay))
+    return max(1, min(most, pay))
 
 
 def past_cache(plan: Plan) -> bool:

@@ -37,7 +37,7 @@ def launch_of(plan: Plan, views: Operands, one_by_one: bool) -> tuple[Launch, li
     starts = starts_of(plan, views.starts)
     ins, outs, sets = arranged(plan, views.inputs, views.outputs, starts)
     in_order = one_by_one or goes_in_order(plan)
-    across = across_of(plan, sets, ins, outs, in_order, plan.n)
+    across = across_of(plan, sets, ins, outs, in_order, plan.n, 1)
     strip = strip_of(plan, sets, plan.n, None in across, in_order, 1) if across else 1
     way = Way.IN_TURN if in_order or across else Way.BROUGHT
     form = Form(plan.initial, plan.exclusive, in_order, way, across)

@@ -31,10 +31,17 @@ STRIP, STATES = 16, 1 << 18
 """Rows that are scanned side by side in order, where neighbours in memory are rows: as many as have items in a cache line, and
 where they lie without a gap as many as have states in so many bytes."""
 
-COUNTED_ROWS, COUNTED_BYTES = 8, 1 << 22
-"""By the tree rows are scanned side by side too, where so many and more are, and where the states of STRIP of them have so many
-bytes at most; a strip has as many rows as have states in so many bytes, of which few are used. ns an item by 2^18, 2^20, 2^22
-bytes: 100 groups of 500 float32 in 100 columns 4.2 2.8 1.5, of 20,000 float64 in 164 columns 10.4 8.9 4.6."""
+COUNTED_ROWS, COUNTED_STRIP = 8, 1 << 22
+"""By the tree rows are scanned side by side too, where so many and more are. A strip has as many rows as have states in so many
+bytes, of which few are used, or STRIP. ns an item by 2^18, 2^20, 2^22 bytes: 100 groups of 500 float32 in 100 columns 4.2 2.8
+1.5, of 20,000 float64 in 164 columns 10.4 8.9 4.6."""
+FASTER = 4
+"""So many threads that scan rows one by one are as fast as one that scans them side by side."""
+COUNTED_LINE, COUNTED_BYTES, COUNTED_MOST = 1 << 7, 1 << 25, 1 << 28
+"""The states of a strip have at most so many bytes: the first number where its lines have fewer bytes than COUNTED_LINE, else the
+second. ns an item one by one and so, one thread, AMD with AVX-512, loaded, 10^5 float64 in 1000, 3000, 10,000, 30,000 groups: 8
+columns 6.8 3.7, 6.9 4.5, 9.0 10.2, 10.5 20.6, 16 columns 15.3 2.7, 15.0 4.7, 18.1 10.6, 18.4 15.7; 10^6 in 10^5 groups 11.8 18.1
+and 20.6 15.7; float32 in 1000, 10,000, 30,000 groups: 16 columns 2.0 2.1, 9.3 5.7, 13.1 17.1."""
 
 
 class Way(IntEnum):

@@ -13,7 +13,20 @@ from upsweep import cores
 from upsweep.cpu import threads
 from upsweep.cpu.codes import PARALLEL_ITEMS, codes_of, in_line, labels_of
 from upsweep.cpu.group_runs import Run, depth_of
-from upsweep.cpu.group_words import COUNTED_BYTES, COUNTED_ROWS, MANY, SHARED, STATES, STRIP, Form, Way
+from upsweep.cpu.group_words import (
+    COUNTED_BYTES,
+    COUNTED_LINE,
+    COUNTED_MOST,
+    COUNTED_ROWS,
+    COUNTED_STRIP,
+    FASTER,
+    MANY,
+    SHARED,
+    STATES,
+    STRIP,
+    Form,
+    Way,
+)
 from upsweep.cpu.launch import with_map
 from upsweep.cpu.sets import Sets, by_row, sets_of
 from upsweep.cpu.strips import known_steps
@@ -42,7 +55,8 @@ def run_groups(
     in_order = goes_in_order(plan) or chosen(plan, xs, starts)
     ins, outs, sets = arranged(plan, xs, [y for y in ys if y is not None], starts)
     wanted = plan.threads or cores.wanted()
-    across = across_of(plan, sets, ins, outs, in_order, groups)
+    most = wanted if plan.n * plan.rows >= PARALLEL_ITEMS else 1
+    across = across_of(plan, sets, ins, outs, in_order, groups, most)
     several = plan.rows < wanted and plan.n >= SHARED
     asked = plan.n >= PARALLEL_ITEMS and not across and (several or not in_order)
     sorted_ = asked and bool(in_line(codes))
@@ -50,7 +64,7 @@ def run_groups(
     shared = several and (sorted_ or not in_order or wanted >= MANY)
     way = Way.SORTED if sorted_ else Way.BROUGHT if shared or not (in_order or across) else Way.IN_TURN
     across = () if shared else across
-    sharing = wanted if plan.n * plan.rows >= PARALLEL_ITEMS and not shared else 1
+    sharing = 1 if shared else most
     strip = strip_of(plan, sets, groups, None in across, in_order, sharing) if across else 1
     form = Form(initial is not None, plan.exclusive, in_order, way, across)
     codes = codes[::-1] if plan.reverse else codes
@@ -75,10 +89,16 @@ def arranged(
 
 
 def across_of(
-    plan: Plan, sets: Sets, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], in_order: bool, groups: int
+    plan: Plan,
+    sets: Sets,
+    ins: Sequence[np.ndarray],
+    outs: Sequence[np.ndarray],
+    in_order: bool,
+    groups: int,
+    threads: int,
 ) -> tuple[int | None, ...]:
     """Where rows are neighbours in memory and are scanned side by side, the bytes from row to row of each input and output, if
-    all are known to be one item or none."""
+    all are known to be one item or none. By the tree they are not where one by one they keep many more threads at work."""
     if not sets.near or sets.rows == 1:
         return ()
     last = 2 * (len(ins) + len(outs))
@@ -86,20 +106,31 @@ def across_of(
     known = known_steps(steps, [a.dtype for a in (*ins, *outs)])
     if in_order:
         return (None,) * len(known) if None in known else known
-    counted = sets.rows >= COUNTED_ROWS and STRIP * _state(plan, groups, False) <= COUNTED_BYTES
+    strips = -(-sets.rows // STRIP) * sets.places.shape[1]
+    enough = sets.rows >= COUNTED_ROWS and FASTER * strips >= threads
+    counted = enough and _few_states(plan, min(STRIP, sets.rows), groups)
     return known if counted and None not in known else ()
+
+
+def _few_states(plan: Plan, rows: int, groups: int) -> bool:
+    """Whether so many rows by the tree have few states."""
+    most = COUNTED_BYTES if rows * _size(plan) < COUNTED_LINE else COUNTED_MOST
+    return rows * _state(plan, groups, False) <= most
+
+
+def _size(plan: Plan) -> int:
+    """The bytes of a prefix."""
+    return sum(d.itemsize for d in plan.accumulators)
 
 
 def _state(plan: Plan, groups: int, in_order: bool) -> int:
     """The bytes of the states of all groups of a row."""
-    return (
-        sum(d.itemsize for d in plan.accumulators) * max(1, groups) * (1 if in_order else 2 * depth_of(plan))
-    )
+    return _size(plan) * max(1, groups) * (1 if in_order else 2 * depth_of(plan))
 
 
 def strip_of(plan: Plan, sets: Sets, groups: int, apart: bool, in_order: bool, sharing: int) -> int:
     """The rows that are scanned side by side: as many as have their states in a near cache, if their items lie without a gap."""
-    room = STATES if in_order else COUNTED_BYTES
+    room = STATES if in_order else COUNTED_STRIP
     most = STRIP if apart else max(STRIP, room // _state(plan, groups, in_order) // STRIP * STRIP)
     fair = -(-sets.rows // max(1, sharing // sets.places.shape[1]))
     return min(most, sets.rows, -(-fair // STRIP) * STRIP)

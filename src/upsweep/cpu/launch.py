@@ -183,12 +183,13 @@ def _ways(facts: Facts, parts: np.ndarray) -> dict[Word, int]:
 def _later(facts: Facts) -> int:
     """The items from those that are read to those that are fetched, one or more where results go past the cache: in scans from a
     tile to the one that its thread is likely to take next, unless many threads share the memory. Two tiles of several components
-    would drive each other out of an AMD's second cache: recurrences of 256 MiB took 1.2 to 2 times as long.
+    would drive each other out of an AMD's second cache: recurrences of 256 MiB took 1.2 to 2 times as long. Of large columns that
+    are reduced, 1: the next 16 rows are fetched.
     """
     plan, cuts = facts.plan, facts.cuts
     if plan.reduce:
         large = plan.n * plan.rows * read_size(plan, facts.strides) >= tuning.STREAM_BYTES
-        return cuts.along and large and tuning.AHEAD * facts.lanes * ROW
+        return large and (tuning.AHEAD * facts.lanes * ROW if cuts.along else len(plan.accumulators) == 1)
     tiles = cuts.along and cuts.tiles > 1 and len(plan.accumulators) == 1
     fetched = tiles and cuts.threads <= tuning.FETCHING
     return facts.past and (cuts.tile * cuts.threads if fetched else 1)

@@ -20,8 +20,8 @@ def passer(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
     S_at, P_at, S_take, P_take = S.at, P.at, gathered(C), gathered(V)
     LANES, in_room = lanes, rooms(S.sizes, lanes)
     room, row = in_room.room, in_room.row
-    lines_in, lines_out, lines_past, line_in, line_out = (
-        in_room.lines_in, in_room.lines_out, in_room.lines_past, in_room.line_in, in_room.line_out,
+    lines_in, ask_for_lines, lines_out, lines_past, line_in, line_out = (
+        in_room.lines_in, in_room.ask_for_lines, in_room.lines_out, in_room.lines_past, in_room.line_in, in_room.line_out,
     )  # fmt: skip
     tree_up, tree_down = trees(S, P, V, combine, fold, value, in_room)
 
@@ -45,4 +45,19 @@ def passer(S: Items, P: Items, C: int, V: int, combine: Any, fold: Any, value: A
                 else:
                     lines_out(row(t, 1)[:V], P_at(y, i), y_step)
 
-    return pass_rows
+    @inner
+    def sum_rows(frame, w):
+        """The sums of the rows alone; the 16 rows behind them are fetched."""
+        total, x, x_step = (
+            S_take(frame, 2 * V, 1),
+            S_take(frame, 2 * V + C, 1),
+            S_take(frame, 3 * V + 2 * C, 1),
+        )
+        t = room()
+        for i in range(0, w, LANES):
+            ask_for_lines(S_at(x, i), x_step)
+            lines_in(row(t, 1), S_at(x, i), x_step)
+            tree_up(t)
+            line_out(row(t, ROW), S_at(total, i))
+
+    return pass_rows, sum_rows

@@ -44,6 +44,8 @@ class Rooms(NamedTuple):
     rows_out: Callable[..., None]
     lines_in: Callable[..., None]
     """Set 16 rows to rows of arrays, which lie so many bytes apart."""
+    ask_for_lines: Callable[..., None]
+    """Have the cache fetch the 16 rows of arrays behind those."""
     lines_out: Callable[..., None]
     """Hand over 15 rows to rows of arrays. A component that goes NOWHERE is left out."""
     lines_past: Callable[..., None]
@@ -114,12 +116,14 @@ def rooms(sizes: Sequence[int], lanes: int, backward: bool = False) -> Rooms:
         return moved
 
     turns = partial(_turn_in, backward=backward), partial(_turn_out, backward=backward)
-    lines = (_lines_in, _lines_out, _lines_past)
+    come_lines, *go_lines = map(liner, (_lines_in, _lines_out, _lines_past))
+    ask_for_lines = mover(_ask_for_lines)
     rows, ends = (_turn_past, _rows_in, _rows_out), (_line_in, _line_out, _line_past)
     come, go = map(liner, turns)
     asks = [mover(partial(_ask_for, to_write=to_write)) for to_write in (False, True)]
     return Rooms(
-        room, row, come, *asks, go, *map(mover, rows), *map(liner, lines), *map(mover, ends), each_lane_of(lanes)
+        room, row, come, *asks, go, *map(mover, rows), come_lines, ask_for_lines, *go_lines, *map(mover, ends),
+        each_lane_of(lanes),
     )  # fmt: skip
 
 
@@ -185,6 +189,11 @@ def _ask_for(builder: Any, outside: Any, stride: Any, size: int, lanes: int, to_
             for before in range(0, ROW * size, LINE):
                 place = pointer(builder, _item_of(builder, outside, stride, lane, before), I8)
                 fetch(builder, place, written=to_write, near=to_write)
+
+
+def _ask_for_lines(builder: Any, outside: Any, stride: Any, size: int, lanes: int) -> None:
+    for k in range(ROW, 2 * ROW):
+        fetch(builder, pointer(builder, _item_of(builder, outside, stride, k, 0), I8))
 
 
 def _item_of(builder: Any, runs: Any, stride: Any, lane: int, before: int) -> Any:

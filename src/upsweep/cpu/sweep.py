@@ -15,7 +15,7 @@ from upsweep.cpu.memory import Items, gathered, inner
 from upsweep.cpu.nodes import joiners, operators
 from upsweep.cpu.passes import passer
 from upsweep.cpu.turned import turner
-from upsweep.cpu.words import DOWN, JOIN, PASS, UP
+from upsweep.cpu.words import DOWN, JOIN, PASS, SUM, UP
 
 
 def sweeper(
@@ -33,6 +33,7 @@ def sweeper(
         swept down. The row before the first one holds the prefixes there; the last rows are left to the level above.
     JOIN: of two rows of sums, the second of which becomes their sums: with a third place, the loop would be no vector code where
         that is one of the two.
+    SUM: of columns' arrays and of the row for their sums, the next rows of which are fetched: see `passes`.
     PASS: of arrays, from which and to which rows go without a panel: see `passes`, and `turned` where the rows are that.
     FOLD: of the starts, a row of prefixes, a row of sums to fold onto them, and the row for the results.
 
@@ -80,9 +81,9 @@ def sweeper(
 
     join, fold_row = joiners(S, P, C, V, combine, fold)
     if turned:
-        pass_rows = turner(S, P, C, V, combine, fold, value, lanes, backward, False)
+        pass_rows, sum_rows = turner(S, P, C, V, combine, fold, value, lanes, backward, False), _not_asked
     else:
-        pass_rows = passer(S, P, C, V, combine, fold, value, lanes)
+        pass_rows, sum_rows = passer(S, P, C, V, combine, fold, value, lanes)
 
     def sweep(which, frame, pitch, w, m, first, apart):
         if which == UP:
@@ -93,10 +94,17 @@ def sweeper(
             pass_rows(frame, pitch, w, m, first, apart)
         elif which == JOIN:
             join(frame, w)
+        elif which == SUM:
+            sum_rows(frame, w)
         else:
             fold_row(frame, w, apart)
 
     return sweep
+
+
+@inner
+def _not_asked(frame, w):
+    """Rows side by side whose items lie side by side are not summed alone."""
 
 
 def stepper(

@@ -57,7 +57,11 @@ with it, one thread, Xeon, loaded: float32 2^14 items .31 .29, 2^16 .24 .22, 2^1
 AHEAD = 16
 """Groups of runs before they are summed, they are fetched, where nothing is scanned and the array is large. Of what `np.max` in
 threads reads, without and with it, 256 MiB of float32, 16 Xeon cores: two threads .63 .85, with four groups .80; 16 threads .69
-.77."""
+.77.
+
+Of columns of one component that are reduced, the 16 rows behind those that are summed are fetched. Of the same, 16 threads:
+sums of 8192 columns of float32 .95 1.19, of 4096 of float64 1.01 1.39, the largest .76 1.01; one thread of an AMD takes .73 to
+1.07 of the time."""
 FETCHING = 8
 """So many threads at most fetch the next tile while they scan one; more have tiles of few columns that are half as large. Speed
 beside a parallel copy with and without fetching, 256 MiB, 16 Xeon cores, 2, 8, 16 threads: sums of float32 .83 .89 .74, .76 .82
@@ -107,10 +111,11 @@ PARALLEL_BYTES, PARALLEL = 1 << 22, 8
 2 MiB of float32, which one scans in 217, four 333. From here on so many threads share so many bytes. Speed beside a copy, by two,
 four and eight threads for that many bytes: float32, 4 MiB .79 1.03 1.20, 8 MiB 1.55 1.99 2.28, in segments 1.58 2.20 2.71, 1024 x
 1024 along axis 0 1.01 1.26 1.24."""
-PARALLEL_STRAIGHT = 4
-"""One row that is scanned straight through must have so many times as many bytes. Speed of two threads beside one, AMD, loaded,
-4, 8, 16, 32 MiB: sums of int64 .41 .53 .57 .83, of int32 .52 .66 .70, the largest int64 .46 .58 .79 .98; of float32 .96 .79
-1.03. A call of 10^6 int64 .74 ms and .30, NumPy's .37."""
+PARALLEL_STRAIGHT, PARALLEL_MANY = 4, 8
+"""One row that is scanned straight through must have so many times as many bytes, unless there are so many threads. Speed of two
+threads beside one, AMD, loaded, 4, 8, 16, 32 MiB: sums of int64 .41 .53 .57 .83, of int32 .52 .66 .70, the largest int64 .46 .58
+.79 .98; of float32 .96 .79 1.03. A call of 10^6 int64 .74 ms and .30, NumPy's .37. Of 8 threads for 4 MiB and 16 for more, 16
+Xeon cores: int32 4, 8, 12 MiB 1.7 2.3 3.0, int64 4 and 8 1.9 2.3."""
 STREAM_BYTES = 1 << 24
 """Results from this size on are written past the cache. Speed so beside the other way, one thread, float32, results of 8 and 16
 MiB: AMD 1.04 and 1.29, along axis 0 1.02 and 1.31; Xeon 1.14 and 2.12, with two threads 1.86 and 1.90."""

@@ -100,7 +100,8 @@ class Word(IntEnum):
     LANES = 35
     # 1: every order gives the same bits, so rows are scanned straight through. See `through`.
     STRAIGHT = 36
-    # 1 and more: prefixes are written past the cache, and items so far behind those that are read are fetched.
+    # 1 and more: prefixes are written past the cache, and items so far behind those that are read are fetched; of columns that
+    # are reduced, the next rows are.
     PAST = 37
     # 1: a panel takes one step after the other.
     IN_ORDER = 38
