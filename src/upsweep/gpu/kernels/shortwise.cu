@@ -60,6 +60,7 @@ __device__ __forceinline__ void store_shifted(char* to, const char* run, int at)
 
 // One block a multiprocessor is enough, so that registers hold all items of a thread before the first one is scanned.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) upsweep_shortwise(const __grid_constant__ Params p) {
+  await_marks();
   extern __shared__ __align__(128) char memory[];
   const Strides &in = p.in_strides[0], &out = p.out_strides[0];
   i64 from = 0, to = 0;
