@@ -14,7 +14,7 @@ from upsweep.cpu.words import Brief
 from upsweep.plan import Plan
 
 
-def scanner(plan: Plan, starts: tuple[int, ...]) -> Callable[..., None]:
+def scanner(plan: Plan, starts: tuple[int | None, ...]) -> Callable[..., None]:
     """The code for rows of so many items of these types. `starts` are the bytes from the start of a row to that of the next."""
     X, S, P, Y, IN, OUT = fused.access(plan)
     items, in_order, reduce = plan.n, plan.order == "sequential", plan.reduce

@@ -192,7 +192,7 @@ def walk(plan: Plan, form: Form, most: int) -> Unit:
     return _with_hole(plan, ("walk", _types(plan), repr(identity), form, most), 2, make, door=True)
 
 
-def brief(plan: Plan, starts: tuple[int, ...]) -> Unit:
+def brief(plan: Plan, starts: tuple[int | None, ...]) -> Unit:
     """The code of rows of a few items, with so many bytes from the start of a row to that of the next."""
     frame = ("brief", _types(plan), plan.n, plan.order, plan.reduce, starts)
     return _with_hole(plan, frame, 2, _later("brief_rows", "scanner", plan, starts), door=True)

@@ -155,6 +155,7 @@ def _beside(plan: Plan, layout: Layout, chip: Chip) -> Columns | None:
         return None
     count = layout.dims[cross]
     near = all(x.rows[cross] == x.size and abs(x.along) == count * x.size for x in beside)
+    near &= all(x.rows[cross] for x in arrays)
     whole = all(x.grain() >= x.size >= 4 for x in arrays) and all(x.told for x in layout.loads if x.still)
     shared = layout.heads is None or not layout.heads.rows[cross]
     if not (near and whole and shared) or n * count * min(x.size for x in arrays) < LEAST:
