@@ -88,6 +88,25 @@ def test_ranks_give_the_bits_of_one(tmp_path):
                 np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="gloo over fork-free processes is tested on Unix")
+def test_a_second_gradient_is_refused(tmp_path):
+    """It would be missing from the gradients of what else the loss has."""
+    import torch.distributed as dist
+
+    import upsweep.torch.distributed as ud
+
+    dist.init_process_group("gloo", f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        a, b = (torch.rand(2, 7, dtype=torch.float64, requires_grad=True) for _ in range(2))
+        for x in (a, b):
+            h = ud.linear_recurrence(a, b, axis=1)
+            (first,) = torch.autograd.grad(h.sum(), x, create_graph=True)
+            with pytest.raises(up.OperatorError, match="no second gradients"):
+                torch.autograd.grad(first.sum() + a.square().sum(), a)
+    finally:
+        dist.destroy_process_group()
+
+
 def of_one():
     """The same of one process, by the names of `scanned`."""
     import upsweep.torch as ut

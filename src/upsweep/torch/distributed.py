@@ -75,7 +75,7 @@ def linear_recurrence(
     reverse: bool = False,
     group: Any = None,
 ) -> Tensor:
-    """This process's part of `h[t] = a[t] h[t-1] + b[t]` over all shards in the order of ranks, differentiable.
+    """This process's part of `h[t] = a[t] h[t-1] + b[t]` over all shards in the order of ranks, differentiable once.
 
     Args:
         a: a tensor or number that broadcasts to the shape of b.
@@ -202,26 +202,44 @@ class _Recurrence(torch.autograd.Function):
         return h
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g: Tensor) -> Any:  # type: ignore[override]
         a, h = ctx.saved_tensors
-        axis, reverse, group = ctx.axis, ctx.reverse, ctx.group
-        last = shards.prefix(ops.AFFINE, ctx.before, ctx.start)
-        rows = torch.zeros(h.shape[:axis] + h.shape[axis + 1 :], dtype=h.dtype, device=h.device)
-        first = rows if last is None else torch.as_tensor(last[1])
-        ahead = _shifted(a, _neighbours_first(a, axis, reverse, group), axis, not reverse)
-        (s,), _ = _sharded(
-            (ahead.conj(), g),
-            ops.AFFINE,
-            axis,
-            False,
-            not reverse,
-            (torch.ones_like(rows), rows),
-            group,
-            keep=(1,),
-        )
-        before = _shifted(h, first.to(h.dtype), axis, reverse)
-        return s.to(a.dtype) * before.conj(), s, None, None, None, None
+        return *(_Last.apply(made, g, a, h) for made in _gradients(ctx, g, a, h)), None, None, None, None
+
+
+@torch.no_grad()
+def _gradients(ctx: Any, g: Tensor, a: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of the multiplier and of the items."""
+    axis, reverse, group = ctx.axis, ctx.reverse, ctx.group
+    last = shards.prefix(ops.AFFINE, ctx.before, ctx.start)
+    rows = torch.zeros(h.shape[:axis] + h.shape[axis + 1 :], dtype=h.dtype, device=h.device)
+    first = rows if last is None else torch.as_tensor(last[1])
+    ahead = _shifted(a, _neighbours_first(a, axis, reverse, group), axis, not reverse)
+    (s,), _ = _sharded(
+        (ahead.conj(), g),
+        ops.AFFINE,
+        axis,
+        False,
+        not reverse,
+        (torch.ones_like(rows), rows),
+        group,
+        keep=(1,),
+    )
+    before = _shifted(h, first.to(h.dtype), axis, reverse)
+    return s.to(a.dtype) * before.conj(), s
+
+
+class _Last(torch.autograd.Function):
+    """A gradient that follows from other tensors, and has no gradient itself. PyTorch's once_differentiable would leave it out of
+    sums without a word, where the gradient that comes in needs none."""
+
+    @staticmethod
+    def forward(ctx: Any, made: Tensor, *others: Tensor) -> Tensor:
+        return made.view_as(made)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:  # type: ignore[override]
+        raise OperatorError("a sharded recurrence has no second gradients")
 
 
 def _shifted(x: Tensor, first: Tensor, axis: int, reverse: bool) -> Tensor:
