@@ -306,6 +306,24 @@ def test_machine_code_on_disk_is_named_by_all_that_makes_it(monkeypatch):
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.parametrize(
+    "fault", [lambda code: code[:-9], lambda code: code[:40] + b"?" + code[41:], lambda code: b""]
+)
+def test_a_file_that_is_cut_off_or_another_one_counts_as_missing(fault, monkeypatch, tmp_path):
+    monkeypatch.setenv("UPSWEEP_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compile, "made", lambda *given: b"the code")
+    path, other = tmp_path / "a.cubin", tmp_path / "b.cubin"
+    compile._write(path, b"machine code" * 9)
+    assert compile._read(path) == b"machine code" * 9
+    other.write_bytes(path.read_bytes())
+    path.write_bytes(fault(path.read_bytes()))
+    assert compile._read(path) is compile._read(other) is None
+    for _ in range(2):
+        assert compile.cubin("alike", "", (), 90) == b"the code"
+        (kept,) = {*tmp_path.glob("*.cubin")} - {path, other}
+        kept.write_bytes(fault(kept.read_bytes()))
+
+
 def _twice(x):
     return x + x
 

@@ -102,12 +102,10 @@ def cubin(kernel: str, spec: str, python: Sequence[Linked], arch: int) -> bytes:
         unchanged(each.function)
     source = text(kernel, spec)
     path = folder() / f"{_digest(source, python, arch)}.cubin"
-    try:
-        return path.read_bytes()
-    except OSError:
-        pass
-    code = made(source, python, arch)
-    _write(path, code)
+    code = _read(path)
+    if code is None:
+        code = made(source, python, arch)
+        _write(path, code)
     return code
 
 
@@ -134,12 +132,27 @@ def _digest(source: str, python: Sequence[Linked], arch: int) -> str:
     return sha256(chr(0).join(parts).encode()).hexdigest()
 
 
+def _read(path: Path) -> bytes | None:
+    """A file that is cut off, or holds the code of another, counts as missing: a driver may crash over it."""
+    try:
+        kept = path.read_bytes()
+    except OSError:
+        return None
+    code = kept[sha256().digest_size :]
+    return code if kept == _checked(path, code) else None
+
+
+def _checked(path: Path, code: bytes) -> bytes:
+    """The code behind what tells it from all others."""
+    return sha256(path.name.encode() + code).digest() + code
+
+
 def _write(path: Path, code: bytes) -> None:
     """Whole or not at all, whoever else writes it at the same time; a disk that refuses costs only the next compilation."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(code)
+            file.write(_checked(path, code))
         os.replace(file.name, path)
     except OSError:
         return
