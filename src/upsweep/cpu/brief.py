@@ -35,21 +35,17 @@ def is_brief(plan: Plan, strides: tuple[Strides, ...]) -> bool:
 
 def _starts(plan: Plan, strides: tuple[Strides, ...]) -> tuple[int | None, ...]:
     """The bytes from the start of a row to the next one, for each component: 0, an item, or None where starts lie otherwise."""
-    own = [
-        start[: plan.axis] + start[plan.axis + 1 :]
-        for start in strides[len(strides) - len(plan.accumulators) :]
-    ]
     if not plan.initial:
         return ()
-    many = [d for d, size in enumerate(plan.row_shape) if size > 1]
-    return tuple(
-        0
-        if not any(start[d] for d in many)
-        else dtype.itemsize
-        if _dense(plan.row_shape, start, dtype)
-        else None
-        for start, dtype in zip(own, plan.accumulators)
-    )
+    rows = plan.row_shape
+
+    def step(start: Strides, dtype: np.dtype) -> int | None:
+        own = start[: plan.axis] + start[plan.axis + 1 :]
+        if all(size == 1 or not stride for size, stride in zip(rows, own)):
+            return 0
+        return dtype.itemsize if _dense(rows, own, dtype) else None
+
+    return tuple(map(step, strides[-len(plan.accumulators) :], plan.accumulators))
 
 
 def _dense(shape: Sequence[int], strides: Strides, dtype: np.dtype) -> bool:

@@ -154,11 +154,11 @@ def _beside(plan: Plan, layout: Layout, chip: Chip) -> Columns | None:
     if cross is None or plan.ahead is not None or len(beside) == len(arrays):
         return None
     count = layout.dims[cross]
+    apart = all(x.rows[cross] for x in arrays)
     near = all(x.rows[cross] == x.size and abs(x.along) == count * x.size for x in beside)
-    near &= all(x.rows[cross] for x in arrays)
     whole = all(x.grain() >= x.size >= 4 for x in arrays) and all(x.told for x in layout.loads if x.still)
     shared = layout.heads is None or not layout.heads.rows[cross]
-    if not (near and whole and shared) or n * count * min(x.size for x in arrays) < LEAST:
+    if not (apart and near and whole and shared) or n * count * min(x.size for x in arrays) < LEAST:
         return None
     pick = [*(i for i in dims if i != cross), cross]
     seen = layout.with_rows([layout.dims[i] for i in pick], pick)
