@@ -293,7 +293,7 @@ def _kinds_fit(value: Any, have: np.dtype, want: np.dtype) -> bool:
 
 
 def _as_before(have: np.ndarray, made: np.ndarray) -> Any:
-    """Where a conversion has kept a value: whole numbers must be equal, finite numbers must stay finite."""
+    """True at each value that a conversion has kept: whole numbers must be equal, finite numbers must stay finite."""
     if made.dtype.kind in "mM":
         # Of integers, the largest unsigned ones would come back.
         back = made.astype(np.int64 if have.dtype.kind in "iu" else have.dtype)

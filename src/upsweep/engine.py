@@ -167,7 +167,7 @@ def counting(name: str) -> Counting | None:
 
 
 def picks(name: str) -> Picks | None:
-    """What picks the items of segments, where the engine of that name has arrays elsewhere than in this machine's memory."""
+    """The functions that pick items of segments, of an engine whose arrays are not in this machine's memory; None of others."""
     module = ENGINES[name].picks
     return cast(Picks, import_module(module)) if module else None
 

@@ -107,7 +107,7 @@ class Counting(Protocol):
     def Behind(
         self, plan: Plan, xs: Sequence[View], ys: Sequence[View], initial: Sequence[View] | None, count: int
     ) -> Behind:  # fmt: skip
-        """What runs a plan for items that follow so many others. `ys` are the outputs that are stored."""
+        """A way to run the plan on items that follow `count` others. `ys` are the outputs that are stored."""
         ...
 
 

@@ -52,8 +52,8 @@ class Plan:
     """The component that is read ahead, in scans in order: an item reads the value of the next item, and the last item reads the
     run's initial value."""
     run: int = 1
-    """Where this is more, the last output has one item for so many, neighbours in the order of the scan: the sum of their results
-    by the tree. The last run of a row may be short."""
+    """If this is k > 1, each item of the last output is the sum, by the tree, of k results that are neighbours in the order of
+    the scan. The last run of a row may be shorter."""
     line: int = 1
     """The same, for so many neighbours along the last axis, where these are rows."""
 

@@ -19,6 +19,7 @@ from gpu_plans import Case, Fused, chosen, fused
 from portions import every
 from test_pairs import DTYPES
 from upsweep import advantages
+from upsweep import cache as disk
 from upsweep.device_functions import numba_cuda
 from upsweep.dtypes import accumulator, fits
 from upsweep.function import Function
@@ -313,11 +314,11 @@ def test_a_file_that_is_cut_off_or_another_one_counts_as_missing(fault, monkeypa
     monkeypatch.setenv("UPSWEEP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(compile, "made", lambda *given: b"the code")
     path, other = tmp_path / "a.cubin", tmp_path / "b.cubin"
-    compile._write(path, b"machine code" * 9)
-    assert compile._read(path) == b"machine code" * 9
+    disk.write(path, b"machine code" * 9)
+    assert disk.read(path) == b"machine code" * 9
     other.write_bytes(path.read_bytes())
     path.write_bytes(fault(path.read_bytes()))
-    assert compile._read(path) is compile._read(other) is None
+    assert disk.read(path) is disk.read(other) is None
     for _ in range(2):
         assert compile.cubin("alike", "", (), 90) == b"the code"
         (kept,) = {*tmp_path.glob("*.cubin")} - {path, other}

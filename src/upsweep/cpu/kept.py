@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upsweep.cache import folder
+from upsweep import cache as disk
 
 
 class Code(NamedTuple):
@@ -64,27 +64,17 @@ _PATIENCE = 60.0
 
 
 def read(file: str) -> Code | None:
-    """A file that is cut off, of another format, or of another name, counts as missing."""
-    try:
-        head, _, code = _path(file).read_bytes().partition(b"\n")
-        needs, entry, moved, check = json.loads(head)
-    except (OSError, ValueError, TypeError):
+    contents = disk.read(_path(file))
+    if contents is None:
         return None
-    found = Code(code, needs, entry, moved)
-    return found if check == _check(file, found) else None
+    head, _, code = contents.partition(b"\n")
+    return Code(code, *json.loads(head))
 
 
 def _write(file: str, made: Code) -> None:
-    from tempfile import TemporaryDirectory
-
-    path = _path(file)
-    head = json.dumps([made.needs, made.entry, made.moved, _check(file, made)]).encode()
+    head = json.dumps([made.needs, made.entry, made.moved]).encode()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=path.parent) as own:
-            Path(own, path.name).write_bytes(head + b"\n" + made.code)
-            # The file appears whole or not at all, also where another process writes it.
-            os.replace(Path(own, path.name), path)
+        disk.write(_path(file), head + b"\n" + made.code)
     except OSError as error:
         _complain(error.strerror)
 
@@ -107,18 +97,12 @@ def writable() -> bool:
 @cache
 def _complain(why: str) -> None:
     """Warn once."""
-    text = f"upsweep: cannot keep compiled code in {folder()} ({why}): each process compiles it anew"
+    text = f"upsweep: cannot keep compiled code in {disk.folder()} ({why}): each process compiles it anew"
     print(f"{text}, unless UPSWEEP_CACHE_DIR names a folder that can be written to", file=sys.stderr)
 
 
 def _path(file: str) -> Path:
-    return folder() / "cpu" / file
-
-
-def _check(file: str, made: Code) -> str:
-    """Tells the contents of a file from all others."""
-    head = json.dumps([file, made.needs, made.entry, made.moved]).encode()
-    return hashlib.sha256(head + made.code).hexdigest()
+    return disk.folder() / "cpu" / file
 
 
 def digest(what: tuple[Any, ...], here: bool = False) -> str:

@@ -114,7 +114,7 @@ def _what(column: Any) -> str:
 
 
 def _instead(t: Any) -> str:
-    """How to read what cannot be scanned as it stands."""
+    """The end of an error: how to read a column of type `t`, which cannot be scanned as it is stored."""
     import pyarrow as pa
 
     if pa.types.is_null(t):

@@ -105,9 +105,7 @@ def _moves_of(
     def moved(loads: Sequence[Strided], stores: Sequence[Strided]) -> tuple[int | None, bool]:
         layout = arrange(plan, loads, stores, starts, heads)
         made, choice = launch.choose(plan, layout, chip)
-        return _line(layout, choice), _by_bytes(made, choice) or _skewed_by_items(choice) or _in_cut_squares(
-            plan, choice
-        )
+        return _line(layout, choice), _piecemeal(plan, made, choice)
 
     lines, piecemeal = moved(places, results)
     if lines is None and not piecemeal:
@@ -115,8 +113,7 @@ def _moves_of(
     full = [p for p in places if p[1] >= 0 and _is_full(plan.shape, p[0])]
     if not full or not results:
         return None
-    by = (full if plan.reduce or _along(plan, full[0], results[0], heads) else results)[0][0]
-    order = tuple(sorted(range(len(plan.shape)), key=lambda d: -abs(by[d])))
+    order = _order(plan, full[0], results[0], heads)
     sizes = [d.itemsize for d in plan.loads]
     dense = [(_strides(plan.shape, order, size), 0) for size in sizes]
     of_rows = _of_rows(plan, order)
@@ -135,6 +132,18 @@ def _moves_of(
         return None
     written = [o for o, d in enumerate(plan.stores) if d is not None]
     return Moves(order, tuple(xs), tuple(written[k] for k in ys)) if xs or ys else None
+
+
+def _order(plan: Plan, x: Strided, y: Strided, heads: Strided | None) -> tuple[int, ...]:
+    """The dimensions, slowest first, as they lie in the result, or in the input where rows are reduced or scanned along it."""
+    by = (x if plan.reduce or _along(plan, x, y, heads) else y)[0]
+    return tuple(sorted(range(len(plan.shape)), key=lambda d: -abs(by[d])))
+
+
+def _piecemeal(plan: Plan, made: Plan, choice: launch.Choice) -> bool:
+    """Whether a kernel moves an array in small pieces, although enough of its bytes are neighbours. `made` is the plan that the
+    kernel runs."""
+    return _by_bytes(made, choice) or _skewed_by_items(choice) or _in_cut_squares(plan, choice)
 
 
 def _by_bytes(made: Plan, choice: launch.Choice) -> bool:

@@ -5,16 +5,15 @@ Functions of Python are linked in (functions.py). Nothing contracts a multiplica
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from upsweep.cache import folder
+from upsweep import cache as disk
 from upsweep.engine import EngineError
 from upsweep.function import unchanged
 from upsweep.gpu.functions import Linked, python_ltoir
@@ -101,11 +100,13 @@ def cubin(kernel: str, spec: str, python: Sequence[Linked], arch: int) -> bytes:
     for each in python:
         unchanged(each.function)
     source = text(kernel, spec)
-    path = folder() / f"{_digest(source, python, arch)}.cubin"
-    code = _read(path)
+    path = disk.folder() / f"{_digest(source, python, arch)}.cubin"
+    code = disk.read(path)
     if code is None:
         code = made(source, python, arch)
-        _write(path, code)
+        # A disk that refuses costs only the next compilation.
+        with suppress(OSError):
+            disk.write(path, code)
     return code
 
 
@@ -130,32 +131,6 @@ def _digest(source: str, python: Sequence[Linked], arch: int) -> str:
         parts += _LINK_FLAGS
         parts += [repr((each.symbol, each.function.key, each.operands, each.results)) for each in python]
     return sha256(chr(0).join(parts).encode()).hexdigest()
-
-
-def _read(path: Path) -> bytes | None:
-    """A file that is cut off, or holds the code of another, counts as missing: a driver may crash over it."""
-    try:
-        kept = path.read_bytes()
-    except OSError:
-        return None
-    code = kept[sha256().digest_size :]
-    return code if kept == _checked(path, code) else None
-
-
-def _checked(path: Path, code: bytes) -> bytes:
-    """The code behind what tells it from all others."""
-    return sha256(path.name.encode() + code).digest() + code
-
-
-def _write(path: Path, code: bytes) -> None:
-    """Whole or not at all, whoever else writes it at the same time; a disk that refuses costs only the next compilation."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(_checked(path, code))
-        os.replace(file.name, path)
-    except OSError:
-        return
 
 
 @cache

@@ -120,7 +120,7 @@ def _scanned(
     g: Tensor, x: Tensor | None, y: Tensor | None, alpha: float, weight: Tensor | None, initial: Tensor | None,
     heads: Tensor | None, into: bool, dim: int, order: str,
 ) -> tuple[tuple[Any, ...], _Way]:  # fmt: skip
-    """What goes into the scan for the gradients, and the scan."""
+    """The operands of the scan for the gradients, and that scan."""
     g = readable(g)
     given: tuple[Any, ...] = g, weights(alpha, weight, g)
     # A weight that holds for all times is also that of the next item.

@@ -55,8 +55,8 @@ def key_of(owner: Any, args: tuple[Any, ...]) -> Any:
 
 @lru_cache(1024)
 def _parts(kinds: tuple[type, ...]) -> tuple[Callable[[Any], Any], Callable[[Any], Any]] | None:
-    """What picks the tensors among arguments of these types, and what picks the rest; None where these may differ from the next
-    of their types."""
+    """A function that picks the tensors among arguments of these types, and one that picks the others. None where there are
+    no tensors, or another argument's type is not in PLAIN."""
     tensors = [at for at, kind in enumerate(kinds) if issubclass(kind, Tensor)]
     rest = [at for at in range(len(kinds)) if at not in tensors]
     if not tensors or not PLAIN.issuperset([kinds[at] for at in rest]):
@@ -65,7 +65,7 @@ def _parts(kinds: tuple[type, ...]) -> tuple[Callable[[Any], Any], Callable[[Any
 
 
 def _picked(places: list[int]) -> Callable[[Any], tuple[Any, ...]]:
-    """What picks the items at some places, as a tuple."""
+    """A function that picks the items at these places, as a tuple."""
     if len(places) > 1:
         return itemgetter(*places)
     return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
@@ -79,9 +79,9 @@ def remembered(ways: Ways | None, args: tuple[Any, ...]) -> tuple[Any, Way | Non
 
 
 def run_by(prepare: Callable[..., Run | Tensor], *args: Any) -> Any:
-    """What a public function gives. `prepare` makes of its arguments an operator's ways and the operands, or already a result.
-    Later calls take the operator's way at once, where its tensors are those that the function was given. Which of them are so is
-    determined by what `key_of` sees.
+    """The result of a public function. `prepare` turns the function's arguments into an operator's ways and operands, or into the
+    result. Later calls take the operator's way at once, where its tensors are those that the function was given: `key_of` says
+    for which calls this holds.
     """
     if torch.compiler.is_dynamo_compiling():
         made = prepare(*args)
