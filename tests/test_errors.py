@@ -106,7 +106,9 @@ MISTAKES = [
     (up.OutputError, "must be an array", lambda: up.reduce(X * 1j, out=0j)),
     (up.OutputError, "must be an array", lambda: up.reduce(X, out=np.float64(0))),
     (up.OutputError, "must be an array", lambda: up.reduce(X > 0, "or", out=True)),
-    (up.OperatorError, "no operator is called", lambda: up.scan(X, "plus")),
+    (up.OperatorError, "no operator is called 'floor'; there are add", lambda: up.scan(X, "floor")),
+    (up.OperatorError, "'cumsum': it is 'add' here; there are", lambda: up.scan(X, "cumsum")),
+    (up.OperatorError, "'maximum': it is 'max' here; there are", lambda: up.scan(X, "maximum")),
     (
         up.OperatorError,
         "xor is not defined for float64; it takes booleans, integers$",
@@ -188,6 +190,7 @@ MISTAKES = [
     (up.SegmentError, "flags have shape", lambda: up.scan(X, segments=up.segments.flags([1, 0]))),
     (up.SegmentError, "booleans or integers", lambda: up.scan(X, segments=up.segments.flags(X))),
     (up.SegmentError, r"flags.*offsets.*lengths.*keys", lambda: up.scan(X, segments=[0, 1])),
+    (up.SegmentError, "segments= of type ndarray may mean", lambda: up.scan(X, segments=X)),
     (up.SegmentError, r"flags.*offsets.*lengths.*keys", lambda: up.Stream().push(X, segments=X)),
     (up.ShapeError, r"axis=\[0\] is not an integer", lambda: up.scan(X, axis=[0])),
     (ValueError, r"order=\['tree'\]", lambda: up.scan(X, order=["tree"])),
