@@ -198,6 +198,7 @@ MISTAKES = [
     (ValueError, "reverse=-1: pass True or False", lambda: up.reduce(X, reverse=-1)),
     (ValueError, "threads=0", lambda: up.scan(X, threads=0)),
     (AttributeError, "'cumsum': it is 'cumulative_sum' here", lambda: up.cumsum(X)),
+    (AttributeError, "module 'upsweep' has no attribute 'sums'$", lambda: up.sums(X)),
     (up.OperatorError, "two operands, and <lambda> has 1 param", lambda: up.scan(X, lambda a: a)),
     (up.OperatorError, "two operands, and <lambda> has 3 param", lambda: up.scan(X, lambda a, b, c: a)),
     (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import arithmetic as do
-from upsweep import dtypes
+from upsweep import dtypes, elsewhere
 from upsweep.function import Function, parameters, unchanged
 from upsweep.keys import OperatorError, freeze, remembered
 from upsweep.operator import Operator
@@ -235,20 +235,6 @@ TABLE: dict[str, Row] = {row.name: row for row in ROWS}
 BUILTIN: dict[str, Operator] = {name: row.operator() for name, row in TABLE.items()}
 
 
-_ELSEWHERE = {
-    "add": ("sum", "cumsum", "plus", "+"),
-    "mul": ("prod", "product", "cumprod", "multiply", "*"),
-    "min": ("minimum", "cummin"),
-    "max": ("maximum", "cummax"),
-    "and": ("all", "logical_and", "bitwise_and", "&"),
-    "or": ("any", "logical_or", "bitwise_or", "|"),
-    "xor": ("logical_xor", "bitwise_xor", "^"),
-    "logaddexp": ("logsumexp", "logcumsumexp"),
-    "last": ("ffill", "forward_fill"),
-}
-"""The names that Python, NumPy, pandas, PyTorch and JAX have for operators here."""
-
-
 class ops:
     """The built-in operators, `ops.MAX` for instance, which the name "max" means too."""
 
@@ -350,9 +336,9 @@ def as_operator(op: Operator | str | Callable[[Any, Any], Any]) -> Operator:
         return op
     if isinstance(op, str):
         if op not in BUILTIN:
-            here = "".join(f": it is {name!r} here" for name, names in _ELSEWHERE.items() if op in names)
             raise OperatorError(
-                f"no operator is called {op!r}{here}; there are {', '.join(BUILTIN)}, or pass a function"
+                f"no operator is called {op!r}{elsewhere.said(op, elsewhere.OPERATORS)}; there are {', '.join(BUILTIN)}, "
+                "or pass a function"
             )
         return BUILTIN[op]
     if isinstance(op, (np.ufunc, types.BuiltinFunctionType)):

@@ -71,8 +71,8 @@ class Heads:
 
 
 def coded(segments: Any) -> Segments | None:
-    """The argument `segments=`; keys of groups that tables' libraries hold as the numbers of their groups. NumPy would make floats
-    of integers some of which are missing."""
+    """The argument `segments=`; keys of groups that tables' libraries hold as the numbers of their groups. NumPy would make
+    floats of integers some of which are missing."""
     segments = checked(segments)
     if segments is None or segments.spelling != "groups":
         return segments
