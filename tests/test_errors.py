@@ -106,7 +106,9 @@ MISTAKES = [
     (up.OutputError, "must be an array", lambda: up.reduce(X * 1j, out=0j)),
     (up.OutputError, "must be an array", lambda: up.reduce(X, out=np.float64(0))),
     (up.OutputError, "must be an array", lambda: up.reduce(X > 0, "or", out=True)),
-    (up.OperatorError, "no operator is called", lambda: up.scan(X, "plus")),
+    (up.OperatorError, "no operator is called 'floor'; there are add", lambda: up.scan(X, "floor")),
+    (up.OperatorError, "'cumsum': it is 'add' here; there are", lambda: up.scan(X, "cumsum")),
+    (up.OperatorError, "'maximum': it is 'max' here; there are", lambda: up.scan(X, "maximum")),
     (
         up.OperatorError,
         "xor is not defined for float64; it takes booleans, integers$",
@@ -188,6 +190,7 @@ MISTAKES = [
     (up.SegmentError, "flags have shape", lambda: up.scan(X, segments=up.segments.flags([1, 0]))),
     (up.SegmentError, "booleans or integers", lambda: up.scan(X, segments=up.segments.flags(X))),
     (up.SegmentError, r"flags.*offsets.*lengths.*keys", lambda: up.scan(X, segments=[0, 1])),
+    (up.SegmentError, "segments= of type ndarray may mean", lambda: up.scan(X, segments=X)),
     (up.SegmentError, r"flags.*offsets.*lengths.*keys", lambda: up.Stream().push(X, segments=X)),
     (up.ShapeError, r"axis=\[0\] is not an integer", lambda: up.scan(X, axis=[0])),
     (ValueError, r"order=\['tree'\]", lambda: up.scan(X, order=["tree"])),
@@ -195,6 +198,7 @@ MISTAKES = [
     (ValueError, "reverse=-1: pass True or False", lambda: up.reduce(X, reverse=-1)),
     (ValueError, "threads=0", lambda: up.scan(X, threads=0)),
     (AttributeError, "'cumsum': it is 'cumulative_sum' here", lambda: up.cumsum(X)),
+    (AttributeError, "module 'upsweep' has no attribute 'sums'$", lambda: up.sums(X)),
     (up.OperatorError, "two operands, and <lambda> has 1 param", lambda: up.scan(X, lambda a: a)),
     (up.OperatorError, "two operands, and <lambda> has 3 param", lambda: up.scan(X, lambda a, b, c: a)),
     (

@@ -16,6 +16,7 @@ from upsweep.api import (
 )
 from upsweep.arguments import OutputError, ShapeError
 from upsweep.cores import set_threads
+from upsweep.elsewhere import absent
 from upsweep.engine import DTypeError, EngineError
 from upsweep.laws import LawError, check
 from upsweep.operator import Operator, OperatorError
@@ -75,13 +76,6 @@ _LATER = {
     "scan_file": "files",
 }
 _ROOMS = ("apps", "dask", "jax", "lab", "pandas", "polars", "textbook", "torch", "xarray")
-_ELSEWHERE = {
-    "associative_scan": "scan",
-    "cumsum": "cumulative_sum",
-    "cumprod": "cumulative_prod",
-    "logcumsumexp": "cumlogsumexp",
-}
-"""The names that NumPy, PyTorch and JAX have for functions here."""
 
 
 # These names are loaded on first use, so that `import upsweep` stays cheap.
@@ -93,8 +87,7 @@ def __getattr__(name: str) -> Any:
         return import_module("importlib.metadata").version("upsweep")
     if name in _ROOMS:
         return import_module(f"upsweep.{name}")
-    here = f": it is {_ELSEWHERE[name]!r} here" if name in _ELSEWHERE else ""
-    raise AttributeError(f"module 'upsweep' has no attribute {name!r}{here}")
+    return absent("upsweep")(name)
 
 
 def __dir__() -> list[str]:

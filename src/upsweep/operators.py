@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from upsweep import arithmetic as do
-from upsweep import dtypes
+from upsweep import dtypes, elsewhere
 from upsweep.function import Function, parameters, unchanged
 from upsweep.keys import OperatorError, freeze, remembered
 from upsweep.operator import Operator
@@ -337,7 +337,8 @@ def as_operator(op: Operator | str | Callable[[Any, Any], Any]) -> Operator:
     if isinstance(op, str):
         if op not in BUILTIN:
             raise OperatorError(
-                f"no operator is called {op!r}; there are {', '.join(BUILTIN)}, or pass a function"
+                f"no operator is called {op!r}{elsewhere.said(op, elsewhere.OPERATORS)}; there are {', '.join(BUILTIN)}, "
+                "or pass a function"
             )
         return BUILTIN[op]
     if isinstance(op, (np.ufunc, types.BuiltinFunctionType)):

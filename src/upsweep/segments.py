@@ -46,9 +46,9 @@ def checked(segments: Any) -> Segments | None:
     if segments is None or isinstance(segments, Segments):
         return segments
     raise SegmentError(
-        f"segments={segments!r} may mean several things: pass upsweep.segments.flags(f), true where a segment starts, "
-        ".ends(e), true at its last item, .offsets(o), where each starts and the last ends, .lengths(l), .keys(k), which "
-        "change from one to the next, or .groups(k), equal keys wherever they lie"
+        f"segments= of type {type(segments).__name__} may mean several things: pass upsweep.segments.flags(f), true where "
+        "a segment starts, .ends(e), true at its last item, .offsets(o), where each starts and the last ends, .lengths(l), "
+        ".keys(k), which change from one to the next, or .groups(k), equal keys wherever they lie"
     )
 
 

@@ -231,6 +231,23 @@ def test_errors(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.npy", "x.txt"]
 
 
+WORDS = {
+    "columns": ("columns='v' is one text: pass a list of names, columns=\\['v'\\]", {"columns": "v"}),
+    "names": ("names='sum' is one text", {"columns": ["v"], "names": "sum"}),
+    "keep": ("keep='w' is one text", {"columns": ["v"], "keep": "w"}),
+    "segments": ("segments= of type str may mean.*groups", {"columns": ["v"], "segments": "w"}),
+}
+
+
+@pytest.mark.parametrize("argument", WORDS)
+def test_a_text_where_a_list_or_segments_belong(tmp_path, argument):
+    """A text is no list of letters."""
+    says, given = WORDS[argument]
+    (tmp_path / "t.csv").write_text("w,v\na,1\n")
+    with pytest.raises(ValueError, match=says):
+        up.scan_file(tmp_path / "t.csv", tmp_path / "y.csv", **given)
+
+
 COLUMNS = {
     "times": (np.array([1], "M8[ms]"), "float64", r"'v' of timestamp\[ms\] cannot be read as double"),
     "decimals": (

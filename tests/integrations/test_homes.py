@@ -252,3 +252,14 @@ def test_where_no_gradients_are_recorded_nothing_follows_a_tensor(dtype):
         assert up.scan(x, axis=1).requires_grad
         with pytest.raises(up.EngineError, match="out"):
             up.scan(x, axis=1, out=into)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax", "dask"])
+def test_a_librarys_own_name_is_answered_with_ours(library):
+    """Python itself suggests the name that is spelt most alike: cummax for cumsum."""
+    pytest.importorskip(library)
+    module = import_module(f"upsweep.{library}")
+    with pytest.raises(
+        AttributeError, match=f"'upsweep.{library}' has no attribute 'cumsum': it is 'cumulative_sum' here"
+    ):
+        module.cumsum  # noqa: B018

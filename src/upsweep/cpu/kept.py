@@ -116,8 +116,8 @@ def digest(what: tuple[Any, ...], here: bool = False) -> str:
 PACKAGE = Path(__file__).parents[1]
 _SOURCES = (
     "cpu/*.py", "scalars/*.py", "host/*.py", "arithmetic.py", "cache.py", "components.py", "cores.py", "dtypes.py",
-    "engine.py", "engine_protocol.py", "function.py", "homes.py", "keys.py", "layer_protocol.py", "moves.py", "operator.py",
-    "operators.py", "plan.py", "segments.py", "short_way.py", "sort_keys.py", "tree.py",
+    "elsewhere.py", "engine.py", "engine_protocol.py", "function.py", "homes.py", "keys.py", "layer_protocol.py", "moves.py",
+    "operator.py", "operators.py", "plan.py", "segments.py", "short_way.py", "sort_keys.py", "tree.py",
 )  # fmt: skip
 """This folder and all that it imports. Which of them decide what is compiled, nobody has to say."""
 

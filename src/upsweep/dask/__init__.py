@@ -9,6 +9,7 @@ Every function here gives the bits of its namesake in `upsweep`, which calls it 
 
 from upsweep.dask.recurrences import discounted_sum, ema, linear_recurrence
 from upsweep.dask.scans import cumlogsumexp, cummax, cummin, cumulative_prod, cumulative_sum, reduce, scan
+from upsweep.elsewhere import absent
 
 __all__ = [
     "cumlogsumexp",
@@ -22,3 +23,5 @@ __all__ = [
     "reduce",
     "scan",
 ]
+
+__getattr__ = absent("upsweep.dask")

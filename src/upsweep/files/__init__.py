@@ -22,7 +22,7 @@ from upsweep.arguments import axis_of, dtypes_of
 from upsweep.components import bare, tupled
 from upsweep.files import arrays, blocks, packed, passes, tables, work
 from upsweep.files.arrays import FileError
-from upsweep.files.call import Call, Part, planned
+from upsweep.files.call import Call, Part, listed, planned
 from upsweep.files.grid import Grid
 from upsweep.files.heads import Heads, coded
 from upsweep.files.work import load, load_state, store, store_state, work_on
@@ -98,8 +98,8 @@ def scan_file(
     source, target = Path(source), Path(target)
     arrays.check_names(source, target, overwrite)
     call = Call(
-        as_operator(op), tuple(columns), tuple(names), axis, exclusive, reverse, initial, dtypes_of(dtype), coded(segments),
-        map, finish, None if keep is None else tuple(keep),
+        as_operator(op), listed("columns", columns), listed("names", names), axis, exclusive, reverse, initial, dtypes_of(dtype),
+        coded(segments), map, finish, None if keep is None else listed("keep", keep),
     )  # fmt: skip
     # A symbolic link stays, and leads to the result.
     place = target.resolve() if target.is_symlink() else target

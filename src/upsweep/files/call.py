@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,13 @@ from upsweep.files.arrays import FileError
 from upsweep.function import as_function
 from upsweep.operator import Operator
 from upsweep.segments import Segments
+
+
+def listed(what: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The names of an argument; an error where it is one text, which would be taken letter by letter."""
+    if isinstance(names, str):
+        raise FileError(f"{what}={names!r} is one text: pass a list of names, {what}=[{names!r}]")
+    return tuple(names)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from upsweep.engine import choose, grouping
 from upsweep.files.arrays import ARRAYS, FileError, along_axis
 from upsweep.host import labelled, offsets, view
-from upsweep.segments import EACH, Segments, check_form, flags
+from upsweep.segments import EACH, Segments, check_form, checked, flags
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,10 @@ class Heads:
         return flags
 
 
-def coded(segments: Segments | None) -> Segments | None:
-    """The segments; keys of groups that tables' libraries hold as the numbers of their groups. NumPy would make floats of
-    integers some of which are missing."""
+def coded(segments: Any) -> Segments | None:
+    """The argument `segments=`; keys of groups that tables' libraries hold as the numbers of their groups. NumPy would make
+    floats of integers some of which are missing."""
+    segments = checked(segments)
     if segments is None or segments.spelling != "groups":
         return segments
     keys = [grouping(choose(())).codes_of((k,), len(k))[0] if labelled.has(k) else k for k in segments.values]

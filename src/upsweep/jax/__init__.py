@@ -8,6 +8,7 @@ recurrences that run the other way, as in `upsweep.torch`, and can be differenti
 [0.0, 1.5, 1.5]
 """
 
+from upsweep.elsewhere import absent
 from upsweep.jax.layers import (
     hgrn,
     hgrn_step,
@@ -55,3 +56,5 @@ __all__ = [
     "selective_scan",
     "selective_step",
 ]
+
+__getattr__ = absent("upsweep.jax")

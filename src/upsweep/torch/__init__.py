@@ -11,6 +11,7 @@ scanned as float32.
 ([1.0, 1.5, 1.75], [0.0, 1.5, 1.5])
 """
 
+from upsweep.elsewhere import absent
 from upsweep.torch.layers import (
     hgrn,
     hgrn_step,
@@ -50,3 +51,5 @@ __all__ = [
     "selective_scan",
     "selective_step",
 ]
+
+__getattr__ = absent("upsweep.torch")
