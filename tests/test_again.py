@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import upsweep as up
+from oracle import oracle
 from portions import every
 from table import CASES
-from upsweep import recall, short_way
+from upsweep import engine, recall, short_way
 from upsweep.cpu import threads as pool
 from upsweep.engine import LIKENESS
 
@@ -557,3 +558,26 @@ def test_a_call_with_labels_is_one_of_its_items(library, checked):
                 np.testing.assert_array_equal(a, b)
             assert up.reduce(labelled(x)) == up.reduce(x)
     assert len(checked) == 3
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[:3])
+def test_large_results_lie_in_memory_that_was_cleared(layout, checked, monkeypatch):
+    """Each time, in every component, before results are written there."""
+    cleared, clear = [], engine._cleared
+    monkeypatch.setattr(engine, "NEW", 1)
+    monkeypatch.setattr(engine, "CLEARING", np.inf)
+    monkeypatch.setattr(engine, "HUGE", 16)
+    monkeypatch.setattr(engine, "_cleared", lambda y: cleared.append(y) or clear(y))
+    for times in (1, 2, 3):
+        x = layout(np.random.default_rng(times).integers(0, 2**64, X.shape, dtype=np.uint64))
+        y = up.scan(x, HASHED, axis=1)
+        assert len(cleared) == times
+        assert y is cleared[-1]
+        assert y.flags.f_contiguous == np.empty_like(x).flags.f_contiguous
+        np.testing.assert_array_equal(y, oracle(HASH.arrays, (x,), axis=1)[0])
+    assert len(checked) == 1
+    cleared.clear()
+    for times in (1, 2, 3):
+        ys = up.scan((X / 2.0**64, X / 2.0**63), "affine", axis=0)
+        assert len(cleared) == 2 * times
+        assert all(y is z for y, z in zip(ys, cleared[-2:], strict=True))

@@ -6,6 +6,7 @@ import pytest
 import upsweep as up
 from oracle import oracle
 from table import CASES
+from upsweep import engine
 
 HASH = CASES["hash-u64"]
 
@@ -92,3 +93,13 @@ def test_in_place_on_tuples():
     assert h is a
     np.testing.assert_array_equal(h, want[1])
     np.testing.assert_array_equal(kept, case.draw(70_000)[0])
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_memory_is_cleared_by_the_last_byte_of_each_huge_page(axes):
+    y = np.full((100, 101, 103), 0x7777777777777777).transpose(axes)
+    assert engine._cleared(y) is y
+    written = np.flatnonzero(y.ravel("K").view(np.uint8) == 0) + y.ctypes.data
+    ends = np.arange(y.ctypes.data, y.ctypes.data + y.nbytes + 1) // engine.HUGE
+    assert len(written) == ends[-1] - ends[0]
+    assert (written % engine.HUGE == engine.HUGE - 1).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from upsweep import cores
 from upsweep.engine_protocol import Counting, Engine, Grouping, Picks
 from upsweep.plan import Plan
 
@@ -67,9 +69,30 @@ class Likeness(NamedTuple):
 def memory(like: Any, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[Any], np.ndarray]:
     """A function that makes memory of this machine. Where a NumPy array has the shape, the memory's dimensions follow each other
     as the array's do, as they do in NumPy's own results."""
-    if type(like) is np.ndarray and like.shape == shape and not np.empty_like(like).flags.c_contiguous:
-        return lambda x: np.empty_like(x, dtype)
-    return lambda _: np.empty(shape, dtype)
+    alike = type(like) is np.ndarray and like.shape == shape and not np.empty_like(like).flags.c_contiguous
+    make: Callable[[Any], np.ndarray] = (
+        (lambda x: np.empty_like(x, dtype)) if alike else lambda _: np.empty(shape, dtype)
+    )
+    if math.prod(shape) * dtype.itemsize < NEW or cores.wanted() > CLEARING:
+        return make
+    return lambda x: _cleared(make(x))
+
+
+NEW = 1 << 25
+"""From so many bytes on, memory comes from the system, which clears it: the C library keeps nothing larger for later."""
+HUGE = 1 << 21
+"""Linux clears a huge page from its far end towards the byte that is asked for first. So the last byte is asked for, and the page
+is cleared upwards; scans would ask for the first one. 256 MiB, AMD, ms: first bytes 23, last bytes 10."""
+CLEARING = 2
+"""So many threads have one thread clear memory for them. With more threads this was not measured, and each clears what it meets.
+Speed of scans of 256 MiB with one and with two threads, AMD, loaded, so beside the other way: float32 1.47 1.48, float64 1.44
+1.22, int32 1.48 1.60, axis 0 1.53 1.56, rows of 1000 1.30 1.34; 32 MiB of float32 1.32 1.33."""
+
+
+def _cleared(y: np.ndarray) -> np.ndarray:
+    """New memory, whose huge pages the system clears now."""
+    y.ravel("K").view(np.uint8)[HUGE - 1 - y.ctypes.data % HUGE :: HUGE] = 0
+    return y
 
 
 LIKENESS: dict[type, Likeness] = {

@@ -76,7 +76,9 @@ def replayed(ran: Ran | None, xs: Any, initial: Any, out: Any, segments: Any, se
         made = range(0) if out is not None else range(starts - len(views.outputs), starts)
         holders = {at: hold for at, hold in (*enumerate(readers), *numbers) if hold is not None}
         held = tuple([holders.get(at) for at in range(len(objects)) if at not in made])
-        makes = (tuple(views.outputs), None) if kind is np.ndarray else (tuple(makers), tuple(givers))
+        # The C part makes memory as `np.empty` does: large memory is made by a function.
+        plain = kind is np.ndarray and all(y.nbytes < engines.NEW for y in views.outputs)
+        makes = (tuple(views.outputs), None) if plain else (tuple(makers), tuple(givers))
         if again.teach(held, *(makes if made else ((), None)), first, several):  # type: ignore[attr-defined]
             return again.again  # type: ignore[attr-defined]
     if not numbers and len(objects) == 2 and type(xs) is not tuple:
