@@ -127,6 +127,18 @@ def test_lines_that_begin_anywhere_are_swept_in_order_too(emulated, call, monkey
     emulated.forget()
 
 
+@pytest.mark.parametrize(("least", "kernel"), [(512, "columns"), (513, "walk")])
+def test_long_lines_of_batches_are_swept_in_order_too(emulated, least, kernel, monkeypatch):
+    """However many columns there are."""
+    monkeypatch.setattr("upsweep.gpu.steps.WALKED", 32)
+    monkeypatch.setattr("upsweep.gpu.steps.SWEPT", (least, 1 << 15))
+    emulated.forget()
+    emulated.gpu.loaded.clear()
+    assert wrong(Call("max-int64", ((3, 200, 64), 1), order="sequential"), emulated) is None
+    assert f"upsweep_{kernel}" in emulated.gpu.loaded
+    emulated.forget()
+
+
 LOOSE = [
     # With one multiprocessor and with two, so that the last block has fewer columns than the others.
     (Call("affine-float32-float32", ((2, 70, 333), 1), order="sequential"), 3),

@@ -138,6 +138,18 @@ def test_a_state_alone_is_brought_to_where_it_belongs(emulated, checked, monkeyp
     assert len(checked) == 2
 
 
+@pytest.mark.parametrize("part", every(2, ["C", "Python"]))
+def test_starts_of_this_machine_are_brought_in_each_call(emulated, monkeypatch, part):
+    """Where they are converted first: float16 to the float32 in which float16 is summed."""
+    if part == "Python":
+        monkeypatch.setattr(short_way, "part", None)
+    x = np.random.default_rng(5).normal(size=(2, 300)).astype("f2")
+    for start in np.float32([[1, -2], [3, 0.5], [-7, 9]]).astype("f2"):
+        got = up.scan(emulated.value(x), axis=1, initial=start)
+        want = up.scan(x, axis=1, initial=start, engine="numpy")
+        assert emulated.host(got).tobytes() == want.tobytes()
+
+
 def test_an_array_given_twice_may_be_two_in_the_next_call(emulated, divided, checked):
     x, y = np.random.default_rng(5).normal(size=(2, 9003)).astype(np.float32)
     for given in ((x, x), (x, y), (y, x)):

@@ -15,6 +15,7 @@ pytest.importorskip("cuda.bindings", reason="the cuda extra is not installed")
 
 from gpu_plans import Fused, apart, chosen, fused
 from upsweep.adjoint import RULES
+from upsweep.dtypes import named
 from upsweep.engine import EngineError
 from upsweep.function import Function
 from upsweep.gpu import compile, driver, launch, shapes, sweeps
@@ -279,6 +280,23 @@ def test_few_rows_are_walked_by_many_warps_that_share_no_scheduler(dtype, shape,
     assert (choice.width, choice.threads) == (width, threads)
     assert choice.walking.steps % (2 * choice.walking.items * choice.walking.row_lanes) == 0
     assert choice.shared_bytes(plan) * choice.walking.walks <= choice.chip.shared
+
+
+@pytest.mark.parametrize(
+    ("op", "dtypes", "shape", "stage"),
+    [
+        (ops.ADD, ["f4"], (1, 16384, 4096), 4096),
+        (ops.ADD, ["f4"], (8, 4096, 1536), 4096),
+        (ops.ADD, ["f4"], (32, 2048, 4096), 16384),
+        (ops.ADD, ["f8"], (1, 16384, 3072), 4096),
+        (ops.ADD, ["bfloat16"], (64, 512, 2048), 16384),
+        (ops.AFFINE, ["f4", "f4"], (32, 2048, 4096), 8192),
+    ],
+)
+def test_stages_of_one_array_have_bytes_of_their_own(op, dtypes, shape, stage):
+    _, choice = chosen((op, dtypes, shape, 1, {"order": "sequential", "kept": len(dtypes) - 1}))
+    assert isinstance(choice, Walk)
+    assert choice.width * choice.walking.steps * sum(named(d).itemsize for d in dtypes) == stage
 
 
 @pytest.mark.parametrize("arch", [80, 86, 90])

@@ -38,8 +38,10 @@ def again(plan: Plan, views: Operands, given: Sequence[Any]) -> Again | None:
     seen = [*views.inputs, *views.heads, *views.outputs, *views.starts]
     inputs, first = len(views.inputs), len(views.inputs) + len(views.heads)
     last = first + len(views.outputs)
-    if any(x is not None and kind.pointer(x) != v.ptr for x, v in zip(given, seen)):
-        # An array that has been brought elsewhere must be brought there in each call.
+    brought = any(x is not None and kind.pointer(x) != v.ptr for x, v in zip(given, seen))
+    if brought or any(x is None and not v.on_host for x, v in zip(given[last:], views.starts)):
+        # An array that has been brought elsewhere must be brought there in each call. Starts of NumPy's with another dtype than
+        # the accumulator's are converted first, so they are not given.
         return None
     numbers = [k for k, v in enumerate(seen) if isinstance(v, View) and v.on_host]
     told = [(k, plan.loads[k]) for k in numbers if k < inputs]

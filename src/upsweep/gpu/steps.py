@@ -11,7 +11,7 @@ from upsweep.gpu import alike, brought, launch, reduction
 from upsweep.gpu.arrays import scratch
 from upsweep.gpu.demands import any_order
 from upsweep.gpu.marks import Marks
-from upsweep.gpu.shapes.walks import WALKED
+from upsweep.gpu.shapes.walks import SWEPT, WALKED
 from upsweep.gpu.step import Step
 from upsweep.gpu.view import View
 from upsweep.plan import Plan
@@ -41,10 +41,19 @@ def steps(whole: Step, room: Callable[[int], View]) -> list[Step]:
 
 
 def _sweeps(plan: Plan, xs: Sequence[View]) -> bool:
-    """Whether a scan in order is swept along the tree, which has its bits: rows along memory, and columns that are few."""
+    """Whether a scan in order is swept along the tree, which has its bits: rows along memory, and columns that are few or lie in
+    several batches."""
     if plan.order == "tree" or not any_order(plan):
         return False
-    return prod(plan.row_shape) < WALKED or reduction.are_along(plan, xs)
+    rows = prod(plan.row_shape)
+    return rows < WALKED or _in_batches(plan, xs, rows) or reduction.are_along(plan, xs)
+
+
+def _in_batches(plan: Plan, xs: Sequence[View], rows: int) -> bool:
+    """Whether columns of one array lie in batches of long lines."""
+    columns, (least, most) = prod(plan.shape[plan.axis + 1 :]), SWEPT
+    long = least <= columns * xs[0].dtype.itemsize and columns < min(most, rows)
+    return long and len(xs) == 1 and not (plan.segmented or plan.reduce)
 
 
 # Launches are known by their plan, so that it must be the same one in each call.

@@ -31,6 +31,11 @@ HALVES = {1: 4096, 2: 4096, 3: 4096}
 STAGE_OF_WALK = 8192
 """Bytes of a stage."""
 
+STAGE_OF_ONE = {1: 4096, 2: 4096, 3: 16384}
+"""The same of columns of one array, by the walking warps that share a multiprocessor. Of a copy (H200), 8192 -> so, sums of f4:
+(1, 16384, 4096) .84 -> .91, (1, 8192, 8192) .91 -> .93, (8, 4096, 1536) .86 -> .87, (64, 512, 2048) .907 -> .942, (32, 2048,
+4096) .936 -> .953; of f8 (1, 16384, 3072) .83 -> .88; of bf16 (4, 4096, 4096) .84 -> .92, (64, 512, 2048) .884 -> .913."""
+
 NEIGHBOURS = {1: 4, 2: 2, 4: 2}
 """Rows of a lane by the size of an item: lines of 256 bytes in (32, 2048, 4096) f4 ran at .98 of a copy, of 128 at .93."""
 
@@ -38,6 +43,12 @@ WALKED = 16384
 """Columns from which a scan in order is walked though a sweep along the tree has its bits. Of a copy (H200), walked -> swept,
 columns of max f8: 256 .067 -> .90, 1024 .26 -> .92; of add i4 256 .18 -> .94, 4096 .86 -> .95, 16384 .92 -> .89; of max bf16 4096
 .62 -> .89; 51712 of bytes .79 -> .66; 12288 rows along the last axis, add i8 .85 -> .97, max f4 .81 -> .95."""
+
+SWEPT = 4096, 32768
+"""Bytes of lines from which such columns of several batches are swept, however many there are, and the columns from which they
+are walked again. Of a copy (H200), walked -> swept: max f4 of (32, 2048, 4096) .937 -> .989, of (64, 512, 2048) .904 -> .971,
+bf16 .901 -> .964, i1 of (16, 1000, 8192) .877 -> .923; but f4 of (4, 1024, 32768) .935 -> .931, i2 of (2, 700, 50000) .847 ->
+.789, of (32, 2048, 1024) .874 -> .849."""
 
 VECTOR_ROWS = 8192
 """Rows from which a lane takes several narrow ones."""
@@ -162,7 +173,8 @@ def for_walk(
     else:
         servers, stages = WALKS[walks]
         row_lanes, longer, apart = 1, 1, False
-        most, turned = STAGE_OF_WALK // (32 * vector * size), False
+        alone = across and asked == max(1, largest // 4)
+        most, turned = (STAGE_OF_ONE[walks] if alone else STAGE_OF_WALK) // (32 * vector * size), False
     steps = max(2 * items, power_of_two_below(min(64 * longer, most * longer, power_of_two(n))))
     return Walking(items, vector, steps, walks, servers, stages, turned, row_lanes, apart)
 
