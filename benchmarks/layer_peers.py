@@ -170,6 +170,8 @@ def measured(name, shape, dtype, timing):
             words = " ".join(str(error).split())
             made[way] = f"{type(error).__name__}: {words[:110]}"
         torch.cuda.empty_cache()
+    # PyTorch compiles a function for eight cases, and runs it uncompiled in any further one.
+    torch.compiler.reset()
     return made
 
 
