@@ -32,9 +32,10 @@ STAGE_OF_WALK = 8192
 """Bytes of a stage."""
 
 STAGE_OF_ONE = {1: 4096, 2: 4096, 3: 16384}
-"""The same of columns of one array, by the walking warps that share a multiprocessor. Of a copy (H200), 8192 -> so, sums of f4:
-(1, 16384, 4096) .84 -> .91, (1, 8192, 8192) .91 -> .93, (8, 4096, 1536) .86 -> .87, (64, 512, 2048) .907 -> .942, (32, 2048,
-4096) .936 -> .953; of f8 (1, 16384, 3072) .83 -> .88; of bf16 (4, 4096, 4096) .84 -> .92, (64, 512, 2048) .884 -> .913."""
+"""The same of more than FEW[1] columns of one array, by the walking warps that share a multiprocessor. Of a copy (H200), 8192 ->
+so, sums of f4: (1, 16384, 4096) .84 -> .91, (1, 8192, 8192) .91 -> .93, (8, 4096, 1536) .86 -> .87, (64, 512, 2048) .907 -> .942,
+(32, 2048, 4096) .936 -> .953; of f8 (1, 16384, 3072) .83 -> .88; of bf16 (4, 4096, 4096) .84 -> .92, (64, 512, 2048) .884 ->
+.913; but of 2048 columns of f8, (2, 65536, 1024), .84 -> .70."""
 
 NEIGHBOURS = {1: 4, 2: 2, 4: 2}
 """Rows of a lane by the size of an item: lines of 256 bytes in (32, 2048, 4096) f4 ran at .98 of a copy, of 128 at .93."""
@@ -173,7 +174,7 @@ def for_walk(
     else:
         servers, stages = WALKS[walks]
         row_lanes, longer, apart = 1, 1, False
-        alone = across and asked == max(1, largest // 4)
+        alone = across and asked == max(1, largest // 4) and rows > FEW[1]
         most, turned = (STAGE_OF_ONE[walks] if alone else STAGE_OF_WALK) // (32 * vector * size), False
     steps = max(2 * items, power_of_two_below(min(64 * longer, most * longer, power_of_two(n))))
     return Walking(items, vector, steps, walks, servers, stages, turned, row_lanes, apart)
