@@ -190,7 +190,7 @@ MISTAKES = [
     (up.SegmentError, "flags have shape", lambda: up.scan(X, segments=up.segments.flags([1, 0]))),
     (up.SegmentError, "booleans or integers", lambda: up.scan(X, segments=up.segments.flags(X))),
     (up.SegmentError, r"flags.*offsets.*lengths.*keys", lambda: up.scan(X, segments=[0, 1])),
-    (up.SegmentError, r"segments= of type \w+ may mean", lambda: up.scan(X, segments=X)),
+    (up.SegmentError, "segments= of type ndarray may mean", lambda: up.scan(X, segments=X)),
     (up.SegmentError, r"flags.*offsets.*lengths.*keys", lambda: up.Stream().push(X, segments=X)),
     (up.ShapeError, r"axis=\[0\] is not an integer", lambda: up.scan(X, axis=[0])),
     (ValueError, r"order=\['tree'\]", lambda: up.scan(X, order=["tree"])),

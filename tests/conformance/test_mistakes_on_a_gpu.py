@@ -44,6 +44,7 @@ OTHER = {
     "a=array.* int64": "an operand of float64 does not fit",
     "of another byte order": "does not scan >f8",
     "out of object cannot hold": "NumPy's",
+    "segments= of type ndarray may mean": "segments= of type Array may mean",
     "must be an array": "must be an array|no GPU array",
 }
 """The words of mistakes that a device's arrays are told of in their own way."""

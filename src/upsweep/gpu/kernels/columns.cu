@@ -9,6 +9,11 @@
 // A ticket after a block's first. Where there is a block for each tile, none takes two.
 __device__ __forceinline__ i64 next_ticket(const Params& p) { return gridDim.x >= p.tickets ? p.tickets : take_ticket(p); }
 
+// The tickets of the stages after the first.
+__device__ __forceinline__ void draw_later(const Params& p, Shared& s) {
+  each<STAGES - 1>([&](auto k) { s.spots[k.value + 1] = spot_of(p, next_ticket(p)); });
+}
+
 // The warps that read, sum and write.
 struct Worker : Mover {
   using Mover::read;
@@ -221,7 +226,7 @@ struct Worker : Mover {
     // 10 x 25471 x 40 .439 -> .479, 8352 x 279 i8 .494 -> .530, 918 x 2686 .570 -> .590; large arrays as before.
     // Where each stage has a warp of its own they come before: 67108864 x 4 f4 .83 -> .87.
     if constexpr (!ALONE) {
-      if (draws) each<STAGES - 1>([&](auto k) { s.spots[k.value + 1] = spot_of(p, next_ticket(p)); });
+      if (draws) draw_later(p, s);
       await<DRAWN, WARPS>(0);
     }
     each<STAGES - 1>([&](auto k) { load(k.value + 1); });
@@ -259,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) upsweep_columns(co
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
     s.spots[0] = spot_of(p, take_ticket(p));
-    if constexpr (ALONE) each<STAGES - 1>([&](auto k) { s.spots[k.value + 1] = spot_of(p, next_ticket(p)); });
+    if constexpr (ALONE) draw_later(p, s);
   }
   __syncthreads();
   if (warp < WARPS) Worker{{p, s, memory, warp, lane}}.work();
